@@ -1,7 +1,8 @@
 """Which tests run a line of the program, and how long each takes: from a run of them under coverage.
 
 What a file of tests runs is kept in a folder as soon as it is known, and measured again where the program,
-that file, or what it shares with other tests is different.
+that file, or what it shares with other tests is different. Files are measured together, as a process takes
+longer to import the program than to run the tests of most of them.
 """
 
 import ast
@@ -24,6 +25,7 @@ from tests.long.forked_tests import ForkedTests
 
 Tests = tuple[str, ...]
 IMPORT = ""  # in place of a test: what runs while tests are collected
+TOGETHER = 20  # files of tests that one process measures
 Record = dict[str, dict[str, Any]]  # test -> "seconds"; "lines": file below src/regard -> their numbers
 
 
@@ -77,20 +79,23 @@ def covering_tests(
     for runner in runners:
         free.put(runner)
 
-    def measured(file: str) -> Record:
+    def measured(files: Sequence[str]) -> dict[str, Record]:
         runner, began = free.get(), time.perf_counter()
         try:
-            record = measure(file, source, source / "regard" / package, runner)
+            found = measure(files, source, source / "regard" / package, runner)
         finally:
             free.put(runner)
         cache.mkdir(parents=True, exist_ok=True)
-        place(cache, file).write_text(json.dumps({"key": keys[file], "record": record}), "utf-8")
-        print(f"measured {time.perf_counter() - began:4.0f} s  what {file} runs", flush=True)
-        return record
+        for file, record in found.items():
+            place(cache, file).write_text(json.dumps({"key": keys[file], "record": record}), "utf-8")
+        what = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
+        print(f"measured {time.perf_counter() - began:4.0f} s  what {what} run", flush=True)
+        return found
 
     if missing:
         with ThreadPoolExecutor(len(runners)) as pool:
-            records |= zip(missing, pool.map(measured, missing), strict=True)
+            for found in pool.map(measured, batched(missing, TOGETHER)):
+                records |= found
     return joined({file: record for file, record in records.items() if record}, root)
 
 
@@ -156,23 +161,33 @@ def imported(text: str) -> set[str]:
     }
 
 
-def measure(file: str, source: Path, measured: Path, runner: ForkedTests) -> Record:
-    """Run a file of tests under coverage of a folder of the program."""
+def batched(files: Sequence[str], most: int) -> list[Sequence[str]]:
+    """The files in groups of at most so many."""
+    return [files[first : first + most] for first in range(0, len(files), most)]
+
+
+def measure(files: Sequence[str], source: Path, measured: Path, runner: ForkedTests) -> dict[str, Record]:
+    """Run files of tests under coverage of a folder of the program; the record of each."""
     with tempfile.TemporaryDirectory() as folder:
         data, times, output = (Path(folder, name) for name in ("coverage", "times.xml", "output"))
         config = Path(folder, "config")
         config.write_text(f"[run]\ndata_file = {data}\n", "utf-8")
         options = [f"--cov={measured}", f"--cov-config={config}", "--cov-context=test", "--cov-report="]
-        if runner.run_file(file, source, *options, f"--junitxml={times}", output=output):
+        if runner.run_files(files, source, *options, f"--junitxml={times}", output=output):
             print(output.read_text("utf-8")[-4000:], file=sys.stderr)
             sys.exit("error: these tests fail without a mutant\nhint: make them pass first")
-        record: Record = {
-            test: {"seconds": seconds, "lines": defaultdict(list)}
-            for test, seconds in {IMPORT: 0.0, **seconds_of(times)}.items()
-        }
+        records: dict[str, Record] = {file: {IMPORT: unknown(0.0)} for file in files}
+        for test, seconds in seconds_of(times).items():
+            records[test.partition("::")[0]][test] = unknown(seconds)
         for name, line, test in lines_of(data, source):
-            record[test]["lines"][name].append(line)
-        return record
+            for file in files if test == IMPORT else [test.partition("::")[0]]:
+                records[file][test]["lines"][name].append(line)
+        return records
+
+
+def unknown(seconds: float) -> dict[str, Any]:
+    """What is known of a test that has run, without its lines."""
+    return {"seconds": seconds, "lines": defaultdict(list)}
 
 
 def lines_of(data: Path, source: Path) -> Iterator[tuple[str, int, str]]:

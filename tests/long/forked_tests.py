@@ -5,7 +5,8 @@
 Reads lines of JSON from its input, the arguments of `forked`, and answers each with the exit code of pytest,
 which is negative where a test took far longer than usual, and the test that began last. `regard` is imported
 from `source` by each fork, which may then have another text each time; or, with SOURCE, once with these tests
-and their files, and a fork gets another body for one function.
+and their files. A fork of that process gets another body for one function, and runs tests that pytest has
+collected: to collect them again takes longer than most tests.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -59,9 +60,9 @@ class ForkedTests:
         asked = {"tests": [*tests], "source": str(source), "usual": dict(tests)}
         return self._answer(asked | {"change": asdict(change) if change else None})
 
-    def run_file(self, file: str, source: Path, *options: str, output: Path) -> int:
+    def run_files(self, files: Sequence[str], source: Path, *options: str, output: Path) -> int:
         """The exit code of pytest with these options, without limits; `output` gets what it prints."""
-        asked = {"tests": [file], "source": str(source), "options": options, "output": str(output)}
+        asked = {"tests": [*files], "source": str(source), "options": options, "output": str(output)}
         return self._answer(asked)[0]
 
     def _answer(self, asked: Mapping[str, Any]) -> tuple[int, str]:
@@ -83,16 +84,57 @@ class ForkedTests:
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w")
+    questions, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what pytest prints is no answer
     for package in PACKAGES:
         importlib.import_module(package)
-    if len(sys.argv) > 1:
-        source, *tests = sys.argv[1:]
-        import_from(source)
-        pytest.main(["--collect-only", "-p", "no:cacheprovider", *tests])
-    for line in sys.stdin:
-        print(json.dumps(forked(**json.loads(line))), file=answers, flush=True)
+
+    def answer_all(run: Callable[..., tuple[int, str]]) -> None:
+        for line in questions:
+            print(json.dumps(run(**json.loads(line))), file=answers, flush=True)
+
+    if len(sys.argv) == 1:
+        answer_all(forked)
+        return
+    source, *tests = sys.argv[1:]
+    import_from(source)
+    with tempfile.TemporaryDirectory() as folder:
+        pytest.main([*OPTIONS, f"--basetemp={folder}/tests", *tests], plugins=[Collected(answer_all)])
+
+
+class Collected:
+    """Plugin of pytest: tests that are collected are not run, but forks run some of them."""
+
+    def __init__(self, answer_all: Callable[[Callable[..., tuple[int, str]]], None]) -> None:
+        self._answer_all = answer_all
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        items = {item.nodeid: item for item in session.items}
+
+        def run(
+            tests: Sequence[str], source: str, usual: Mapping[str, float], change: Mapping[str, Any] | None
+        ) -> tuple[int, str]:
+            def run_all(plugins: Sequence[object]) -> int:
+                if change and not ChangedFunction(**change).exchange():
+                    return NOT_RUN
+                return run_collected(session, [items[test] for test in tests], plugins)
+
+            return in_fork(run_all, usual)
+
+        self._answer_all(run)
+        return True
+
+
+def run_collected(session: pytest.Session, items: Sequence[pytest.Item], plugins: Sequence[object]) -> int:
+    """Runs these tests until one fails; the exit code."""
+    for plugin in plugins:
+        session.config.pluginmanager.register(plugin)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return int(pytest.ExitCode.TESTS_FAILED)
+    return int(pytest.ExitCode.OK)
 
 
 def import_from(source: str) -> None:
@@ -106,12 +148,24 @@ def forked(
     usual: Mapping[str, float] | None = None,
     options: Sequence[str] = (),
     output: str = os.devnull,
-    change: Mapping[str, Any] | None = None,
+    change: None = None,
 ) -> tuple[int, str]:
-    """Runs these tests; the exit code, and the last one.
+    """Runs these tests; the exit code of pytest, and the last one.
 
     `usual`: the seconds of each, by which it is limited; None: without a limit.
     """
+
+    def run(plugins: Sequence[object]) -> int:
+        import_from(source)
+        return int(pytest.main([*OPTIONS, *options, *tests], plugins=[*plugins]))
+
+    return in_fork(run, usual, output)
+
+
+def in_fork(
+    run: Callable[[Sequence[object]], int], usual: Mapping[str, float] | None, output: str = os.devnull
+) -> tuple[int, str]:
+    """What a function returns in a fork, called with plugins of pytest; and the test that began last."""
     with tempfile.TemporaryFile() as last:
         child = os.fork()
         if child == 0:
@@ -120,24 +174,16 @@ def forked(
             written = os.open(output, os.O_WRONLY | os.O_CREAT, 0o644)
             for stream in (1, 2):
                 os.dup2(written, stream)
-            import_from(source)
-            if change and not ChangedFunction(**change).exchange():
-                os._exit(NOT_RUN)
             plugins: list[object] = [LastTest(last.fileno())]
             plugins += [] if usual is None else [TimeLimit(usual)]
             try:
-                os._exit(int(pytest.main([*OPTIONS, *hooked(), *options, *tests], plugins=plugins)))
+                os._exit(run(plugins))
             finally:  # only where it raises, which is no failure of a test
                 os._exit(NOT_RUN)
         _, status = os.waitpid(child, 0)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         return os.waitstatus_to_exitcode(status), last.read().decode().rstrip()
-
-
-def hooked() -> list[str]:
-    """jaxtyping's plugin refuses packages that are loaded; they have been loaded by it."""
-    return ["--jaxtyping-packages="] if "regard" in sys.modules else []
 
 
 class LastTest:

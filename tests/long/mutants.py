@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -68,6 +68,9 @@ def main() -> int:
     parser.add_argument("--file", help="only of this file, as decoding/sampling.py")
     options = parser.parse_args()
     found = {package: list(cases(package, options.file)) for package in options.package or PACKAGES}
+    if options.file is None:
+        for name in without_mutant(found, read_explained()):
+            print(f"mutants.toml: no mutant is called {name!r}")
     drawn = [case for each in found.values() for case in sampled(each, options.sample, options.seed)]
     alive = survivors(drawn, options.workers)
     record = Record("mutants", full=options.file is None)
@@ -83,6 +86,12 @@ def cases(package: str, file: str | None) -> Iterator[Case]:
         if file in (None, name):
             for mutant in mutants(path.read_text("utf-8")):
                 yield Case(package=package, file=name, mutant=mutant)
+
+
+def without_mutant(found: Mapping[str, Sequence[Case]], explained: Iterable[str]) -> list[str]:
+    """The names of these packages in `mutants.toml` that are of no mutant: the program has changed."""
+    names = {case.name for each in found.values() for case in each}
+    return [name for name in explained if name.partition("/")[0] in found and name not in names]
 
 
 def sampled(found: list[Case], count: int, seed: int) -> list[Case]:

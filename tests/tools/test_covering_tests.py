@@ -1,13 +1,16 @@
 """What is known of a file of tests is measured again where the program or the tests differ."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.long.covering_tests import IMPORT, covering_tests, imported, keys_of, place
+from tests.long.forked_tests import ForkedTests
 
 pytestmark = pytest.mark.nightly  # as `make mutants` itself is
 
+ROOT = Path(__file__).parents[2]
 TESTS = ("tests/part",)
 PACKAGE = "regard"
 
@@ -75,6 +78,26 @@ def test_kept_records_are_read_without_a_run(tmp_path):
     assert not known.runs_on_import("part/one.py", [3, 4])
     assert not known.runs_on_import("part/none.py", [1])
     assert known.of("part/other.py", [1]) == (distant,), "it imports the file, and runs no line of it"
+
+
+def test_files_that_are_measured_together_have_a_record_each(tmp_path, monkeypatch):
+    pytest.importorskip("pytest_cov")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    source, cache = tmp_path / "copy", tmp_path / "kept"
+    program = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
+    test = "from regard.part.numbers import {0}\n\n\ndef test_{0}():\n    assert {0}() > 0\n"
+    written(tmp_path, {"copy/regard/__init__.py": "", "copy/regard/part/__init__.py": ""})
+    written(tmp_path, {"copy/regard/part/numbers.py": program})
+    written(tmp_path, {f"checks/test_{each}.py": test.format(each) for each in ("one", "two")})
+    with ForkedTests(tmp_path) as runner:
+        known = covering_tests(["checks"], tmp_path, source, cache, package="part", runners=[runner])
+    assert sorted(path.name for path in cache.iterdir()) == [
+        "checks.test_one.py.json",
+        "checks.test_two.py.json",
+    ]
+    assert known.of("part/numbers.py", [2]) == ("checks/test_one.py::test_one",)
+    assert known.of("part/numbers.py", [6]) == ("checks/test_two.py::test_two",)
+    assert known.runs_on_import("part/numbers.py", [1])
 
 
 def test_the_files_that_tests_import_are_known_however_they_are_written():

@@ -119,15 +119,18 @@ def test_an_error_rate_of_0_cannot_be_improved():
     assert better({"error_rate": 0.0, "loss": 1.0}, errors, state) == [False]
 
 
-@pytest.mark.parametrize("metric", ["error_rate", "label_error_rate"])
-def test_of_models_with_an_error_rate_of_100_the_one_with_the_least_loss_is_best(metric):
-    errors = TrainingSettings(best_metric=metric)
-    state = TrainingState(best_value=100.0, best_loss=3.0)
-    assert better({metric: 100.0, "loss": 2.0}, errors, state) == [True]
-    assert better({metric: 100.0, "loss": 3.0}, errors, state) == [False]
-    assert better({metric: 101.0, "loss": 2.0}, errors, state) == [False]
-    some_right = TrainingState(best_value=99.0, best_loss=3.0)
-    assert better({metric: 99.0, "loss": 2.0}, errors, some_right) == [False]
+@pytest.mark.parametrize(
+    ("metric", "nothing", "something"),
+    [("error_rate", 100.0, 99.0), ("label_error_rate", 100.0, 99.0), ("accuracy", 0.0, 1.0)],
+)
+def test_of_models_that_have_nothing_right_the_one_with_the_least_loss_is_best(metric, nothing, something):
+    settings = TrainingSettings(best_metric=metric)
+    state = TrainingState(best_value=nothing, best_loss=3.0)
+    assert better({metric: nothing, "loss": 2.0}, settings, state) == [True]
+    assert better({metric: nothing, "loss": 3.0}, settings, state) == [False]
+    some_right = TrainingState(best_value=something, best_loss=3.0)
+    assert better({metric: something, "loss": 2.0}, settings, some_right) == [False]
+    assert better({metric: nothing, "loss": 2.0}, settings, some_right) == [False]
 
 
 def test_one_metric_leaves_the_second_alone():

@@ -387,6 +387,10 @@ def test_divergence_is_a_sign_at_any_age_and_one_is_enough_at_the_end(losses, me
     assert why in found
 
 
+def test_a_validation_is_not_the_last_by_default():
+    assert CollapseDetector().add_validation(1, NAN, entropy=None, checked=True, best_step=0) is None
+
+
 def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_none():
     far = ([9.0] * 5, GOOD)
     assert young(([2.0], GOOD), far, far)[-1]
@@ -408,6 +412,28 @@ def test_two_validations_with_divergence_are_a_collapse_and_what_recovers_is_non
 )  # fmt: skip
 def test_no_divergence(losses, entropy):
     assert young((losses, GOOD), is_last=True, entropy=entropy) == [None]
+
+
+def test_a_validation_begins_a_new_count_of_updates():
+    for few in ([9.0] * 4, [None] * 4):
+        assert young(([2.0], GOOD), (few, GOOD), is_last=True) == [None, None]
+
+
+def test_without_validation_a_training_loss_below_the_entropy_is_good():
+    for loss, entropy, good_step in ((1.0, 2.0, 7), (1.99, 2.0, 0), (1.0, None, 0), (None, 2.0, 0)):
+        watch = CollapseDetector()
+        if loss is not None:
+            watch.count(loss * 10, 10)
+        watch.add_validation(7, {}, entropy=entropy, checked=True, best_step=0)
+        assert watch.good_step == good_step
+
+
+def test_a_validation_loss_that_rises_while_no_update_counts_is_no_collapse():
+    watch = CollapseDetector()
+    for step in range(1, 7):
+        found = watch.add_validation(step, {"loss": 2.0 + step}, entropy=None, checked=True, best_step=1)
+        assert found is None
+    assert watch.rises == 5
 
 
 def test_a_good_validation_is_better_than_the_first_and_without_a_sign():

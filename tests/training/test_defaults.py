@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from regard.training.collapse import CollapseSettings
+from regard.training.distillation import DistillationSettings
 from regard.training.objective import (
     CrossEntropy,
     LabelCrossEntropy,
@@ -40,6 +41,7 @@ DEFAULTS = {
     LabelCrossEntropy: {"smoothing": 0.0, "weights": None},
     SquaredError: {"std": 1.0},
     RDrop: {"weight": 5.0},
+    DistillationSettings: {"weight": 0.5, "temperature": 1.0},
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from regard.training.losses import LOSSES, chosen_loss
 from regard.training.objective import (
     CrossEntropy,
     LabelCrossEntropy,
+    Loss,
     NextToken,
     SquaredError,
     ignored_label,
@@ -155,6 +156,20 @@ def test_a_class_that_the_teacher_excludes_gives_no_nan():
     loss = distilled(OfThese(), teacher, DistillationSettings(teacher="DIR"))(None, None)
     loss.total.backward()
     assert own.grad.isfinite().all()
+
+
+def test_with_a_weight_of_1_the_loss_of_the_labels_does_not_matter():
+    class Infinite:
+        def logits(self, model, batch):
+            return torch.tensor([[0.0, 1.0]]), torch.tensor([0])
+
+        def of_logits(self, logits, labels):
+            return Loss(total=torch.tensor(torch.inf), nll=torch.tensor(2.0), num_targets=1)
+
+        def __call__(self, model, batch): ...
+
+    settings = DistillationSettings(teacher="DIR", weight=1.0)
+    assert distilled(Infinite(), torch.nn.Identity(), settings)(None, None).total == 0.0
 
 
 def test_a_registered_loss_and_class_weights_are_those_of_the_labels():

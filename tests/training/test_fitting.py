@@ -25,8 +25,8 @@ from regard.training import (
 )
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.losses import LOSSES, CustomLoss, register_loss
-from regard.training.objective import refuse_unused_forward
-from regard.training.objective_trial import fault
+from regard.training.objective import refuse_other_inputs, refuse_unused_forward
+from regard.training.objective_trial import fault, is_own
 from regard.training.r_drop import RDrop
 from regard.training.share_objective import ShareObjective
 from regard.weights import RunFolder
@@ -211,6 +211,51 @@ def test_an_objective_of_whole_batches_may_be_a_mean(tmp_path, rows):
     fit(linear(), rows, tmp_path / "run", objective=of_batch, settings=settings(5))
 
 
+def test_a_mean_is_refused_though_the_model_has_dropout(rows):
+    message, _ = fault(mean, nn.Sequential(linear(), nn.Dropout(0.5)), rows, torch.device("cpu"))
+    assert "total is a mean" in message
+
+
+def test_what_an_objective_records_in_a_trial_is_not_kept(rows):
+    """A function cannot be copied, so what it records is."""
+
+    class Recording:
+        def __init__(self):
+            self.calls = []
+
+        def __call__(self, model, batch):
+            self.calls.append(len(batch.labels))
+            loss = loss_of(model, batch)
+            return Loss(total=loss, nll=loss, num_targets=len(batch.labels))
+
+    def recording(model, batch):
+        recording.calls.append(len(batch.labels))
+        return Recording()(model, batch)
+
+    recording.calls = calls = []
+    objective = Recording()
+    for each in (objective, recording):
+        assert fault(each, linear(), rows, torch.device("cpu")) is None
+    assert objective.calls == []
+    assert recording.calls is calls == [2, 4]
+
+
+def test_inputs_are_refused_by_a_single_example_and_not_without_one(rows):
+    class Nothing:
+        def __len__(self):
+            return 0
+
+        def lengths(self, indices, epoch): ...
+
+        def batch(self, indices, epoch): ...
+
+    refuse_other_inputs(linear(), CrossEntropy(), Nothing())
+    one = TensorExamples(rows.inputs[:1], rows.labels[:1])
+    refuse_other_inputs(linear(), LabelCrossEntropy(), one)
+    with pytest.raises(ConfigError, match="needs a model with encode"):
+        refuse_other_inputs(linear(), CrossEntropy(), one)
+
+
 def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
     """It draws random numbers, and its model has a part that stays in evaluation mode."""
 
@@ -223,6 +268,23 @@ def test_an_objective_is_tried_without_a_trace(tmp_path, rows):
     fault(noisy, model, rows, torch.device("cpu"))
     assert torch.equal(torch.get_rng_state(), before)
     assert [each.training for each in model.modules()] == [True, True, False]
+
+
+def test_an_objective_that_changes_in_validation_is_refused_there_too(tmp_path, rows):
+    def changing(model, batch):
+        loss = loss_of(model, batch)
+        return Loss(total=loss, nll=loss.detach(), num_targets=len(batch.labels)) if model.training else loss
+
+    with pytest.raises(UserError, match="changing returned Tensor, not a Loss"):
+        fit(linear(), rows, tmp_path / "run", objective=changing, settings=settings(5))
+
+
+def test_an_index_error_of_an_objective_is_its_own(tmp_path, rows):
+    def failing(model, batch):
+        raise IndexError("list index out of range")
+
+    with pytest.raises(IndexError, match="list index out of range"):
+        fit(linear(), rows, tmp_path / "run", objective=failing, settings=settings(5))
 
 
 @pytest.mark.parametrize("off", [torch.no_grad, torch.inference_mode])
@@ -328,6 +390,14 @@ def test_a_registered_loss_without_a_gradient_has_its_name(rows):
     base = ShareObjective(CustomLoss(name="mine", function=detached, base=LabelCrossEntropy()))
     with pytest.raises(UserError, match="the loss of 'mine' has no gradient"):
         gradients._refuse_without_gradient(torch.zeros(()), base)
+
+
+def test_an_objective_within_others_of_regard_is_its_own_and_a_registered_loss_only_where_it_may_be():
+    loss = CustomLoss(name="mine", function=detached, base=LabelCrossEntropy())
+    assert is_own(RDrop(base=CrossEntropy()), with_registered=False)
+    assert is_own(ShareObjective(loss))
+    assert not is_own(ShareObjective(loss), with_registered=False)
+    assert not is_own(ShareObjective(detached))
 
 
 @pytest.fixture

@@ -33,3 +33,22 @@ def test_targets_are_counted_exactly_though_the_loss_has_few_digits(dtype):
     """bfloat16 has no 257, float16 no 4,097."""
     assert sums(torch.tensor(0.5, dtype=dtype), 257) == (1.0, 514, 2)
     assert sums(torch.tensor(0.5, dtype=dtype), 4097) == (1.0, 8194, 2)
+
+
+class Short:
+    """An objective whose memory is short for more than one example."""
+
+    def __call__(self, model, batch):
+        if len(batch) > 1:
+            raise torch.OutOfMemoryError("out of memory")
+        return Loss(total=model(*batch.inputs).sum(), nll=torch.tensor(0.5), num_targets=1)
+
+
+def test_where_memory_is_short_batches_are_halved_but_not_those_of_a_sharded_model():
+    """All its processes would have to halve theirs."""
+    distributed = ReplicatedModel(nn.Linear(1, 1))
+    gradients = Gradients(distributed, Short(), torch.device("cpu"), "auto")
+    assert gradients([BATCH], lambda: None) == (1.0, 2, 2)
+    distributed.is_sharded = True
+    with pytest.raises(torch.OutOfMemoryError):
+        gradients([BATCH], lambda: None)

@@ -183,6 +183,7 @@ def test_a_lack_of_memory_frees_what_was_recorded(when, model, recordings, monke
         with pytest.raises(torch.OutOfMemoryError):
             passes(short, *batches(1, length=12 if when == "replayed" else 9), ())
         assert not passes._recorded
+        assert not passes._memory._gradients
         for batch in batches(4):
             passes(run, batch, ())
     assert recordings == {"recorded": 1, "replayed": 2}
@@ -195,12 +196,33 @@ def test_rare_shapes_are_not_recorded(model, recordings, monkeypatch):
     assert recordings == {"recorded": 0, "replayed": 0}
 
 
+def test_shapes_that_came_long_ago_are_forgotten(model, monkeypatch):
+    monkeypatch.setattr(graphed_pass, "RECENT", 2)
+    monkeypatch.setattr(graphed_pass, "DEVICES", ("cpu",))
+    passes, run = GraphedPass(model), noisy(model)
+    with fused(model):
+        for length in range(3, 15):
+            passes(run, *batches(1, length=length), ())
+            assert len(passes._counts) <= 2 * 2 + 1
+
+
+def test_a_device_without_graphs_records_nothing(model):
+    passes, run = GraphedPass(model), noisy(model)
+    with fused(model):
+        for batch in batches(5):
+            passes(run, batch, ())
+    assert not passes._recorded
+
+
 def test_without_room_for_one_more_the_recorded_ones_are_kept(model, recordings, monkeypatch):
-    room = iter([True, False])
-    monkeypatch.setattr(graphed_pass, "has_room", lambda *_: next(room))
+    room, factors = iter([True, False]), []
+    monkeypatch.setattr(
+        graphed_pass, "has_room", lambda device, factor: (next(room), factors.append(factor))[0]
+    )
     kinds = [list(batches(6, length=length)) for length in (12, 9)]
     check_equal(model, [[batch] for same in zip(*kinds, strict=True) for batch in same])
     assert recordings == {"recorded": 1, "replayed": 4}
+    assert factors[0] > factors[1], "the first recording needs the most"
 
 
 def packed_batches(count):
@@ -351,7 +373,9 @@ def test_a_recording_that_gives_other_numbers_is_not_used(what, model, recording
 
 def check_refused(model, match):
     groups = [list(batches(8))[first : first + 2] for first in range(0, 8, 2)]
-    check_equal(model, groups, pytest.warns(UserWarning, match=match))
+    warning = pytest.warns(UserWarning, match=match)
+    check_equal(model, groups, warning)
+    assert len(warning) == 1, "it is not tried again"
 
 
 def test_a_pass_with_another_number_of_dropouts_each_time_is_not_recorded(model, recordings):
@@ -439,6 +463,9 @@ def test_comparisons():
     assert not are_close((one, one), (one, two))
     beside_large = (one, one * 100, one)  # a small gradient may differ by a thousandth of the largest
     assert are_close((one, one * 100, one * 1.05), beside_large)
+    nothing = torch.zeros(3)
+    assert are_close((nothing, nothing), (nothing, nothing))
+    assert not are_close((nothing, one), (nothing, nothing))
     assert not are_close((one, one * 100, one * 1.5), beside_large)
 
 

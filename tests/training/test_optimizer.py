@@ -45,6 +45,17 @@ def test_an_update_invalidates_what_was_computed_from_the_weights(kind):
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
+def test_until_a_rate_is_set_an_update_changes_nothing(kind):
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings(kind=kind))
+    before = [parameter.clone() for parameter in net.parameters()]
+    net(torch.ones(5, 4)).square().sum().backward()
+    optimizer.step()
+    for old, new in zip(before, net.parameters(), strict=True):
+        assert torch.equal(old, new)
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_a_restored_optimiser_continues_to_the_same_bits(kind):
     settings = OptimizerSettings(kind=kind, weight_decay=0.1 if kind == "adamw" else 0.0)
     whole = network()

@@ -1,6 +1,7 @@
 """The library for matrix products is as accurate as float32 and chosen once per run."""
 
 import json
+import os
 
 import pytest
 import torch
@@ -157,3 +158,13 @@ def test_bfloat16_needs_the_library_and_a_processor_with_its_instructions(
     with pytest.raises(RecipeError, match="is for a CPU, not for cuda") as refused:
         choose_precision("bfloat16", 8, torch.device("cuda"))
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
+def test_caches_of_kernels_are_small_unless_the_environment_says_otherwise(monkeypatch, name):
+    monkeypatch.setenv(name, "7")
+    with matmul_precision("highest"):
+        assert os.environ[name] == "7"
+    monkeypatch.delenv(name)
+    with matmul_precision("highest"):
+        assert os.environ[name] == products.KERNEL_CACHE_SIZE

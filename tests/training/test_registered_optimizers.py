@@ -241,6 +241,15 @@ def test_one_that_cannot_train_is_refused_with_the_reason(make, options, message
     assert hint in refused.value.hint
 
 
+def test_an_error_of_its_own_for_users_stays_as_it_is():
+    def make(groups):
+        raise UserError("it needs a GPU", "run it on one")
+
+    register_optimizer("mine")(make)
+    with pytest.raises(UserError, match=r"^it needs a GPU$"):
+        build_optimizer(network(), OptimizerSettings(kind="mine"))
+
+
 def test_one_with_other_weights_for_validation_is_refused():
     class Averaging(torch.optim.SGD):
         def train(self): ...
@@ -350,6 +359,40 @@ def test_state_that_a_checkpoint_cannot_have_is_refused_by_name_after_the_first_
     place = "'#?0.weight/kept', "
     with pytest.raises(RunError, match=rf"{place}{message}.*cannot be saved"):
         steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
+
+
+def test_state_of_divided_weights_is_divided_as_they_are():
+    """By FSDP; a number of each weight is whole."""
+    register_optimizer("mine")(lambda groups: torch.optim.SGD(groups, momentum=0.5))
+    net = network()
+    optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
+    weight = net[0].weight
+    slots = optimizer.state[weight] = {"mean": torch.zeros(8, 4), "step": torch.zeros(())}
+    weight.placements = slots["mean"].placements = ("by rows",)
+    assert optimizer_tensors(net, optimizer).keys() == {"0.weight/mean", "0.weight/step"}
+
+    def check_refused(name):
+        with pytest.raises(RunError, match=rf"'{name}', a tensor that is not divided as its weight"):
+            optimizer_tensors(net, optimizer)
+
+    for shape, placements in (((8, 4), ("by columns",)), ((4, 4), ("by rows",)), ((), ("by rows",))):
+        slots["mean"] = torch.zeros(shape)
+        slots["mean"].placements = placements
+        check_refused("0.weight/mean")
+    slots["mean"] = torch.zeros(8, 4)
+    check_refused("0.weight/mean")
+    del slots["mean"]
+    optimizer.param_groups[0]["table"] = torch.zeros(3)
+    check_refused("#0/table")
+
+
+def test_a_tensor_of_one_number_in_a_group_is_restored():
+    register_optimizer("mine")(torch.optim.SGD)
+    net = network()
+    optimizer, other = (build_optimizer(net, OptimizerSettings(kind="mine")) for _ in range(2))
+    optimizer.param_groups[0]["mean"] = torch.tensor(2.5)
+    restore_optimizer(net, other, *saved(net, optimizer))
+    assert other.param_groups[0]["mean"] == 2.5
 
 
 def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():

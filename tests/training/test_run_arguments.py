@@ -211,6 +211,23 @@ def test_functions_that_refer_to_themselves_or_to_nothing_yet_are_described():
     assert described(objective)["later"] == later
 
 
+def test_examples_are_compared_by_their_first_epoch():
+    """A run of an earlier version has stored it."""
+    epochs = []
+
+    class Noisy(TensorExamples):
+        def lengths(self, indices, epoch):
+            epochs.append(epoch)
+            return super().lengths(indices, epoch)
+
+        def batch(self, indices, epoch):
+            epochs.append(epoch)
+            return super().batch(indices, epoch)
+
+    run_arguments(network(), weighted, SETTINGS, LoaderSettings(), Noisy(INPUTS, LABELS), None, None)
+    assert epochs == [0, 0]
+
+
 def test_long_lists_and_arrays_are_digests():
     one, two = (Weighted([number] * 100_000) for number in (1, 2))
     assert described(one.loss) != described(two.loss)

@@ -130,6 +130,25 @@ def test_two_lengths_of_the_warm_up_are_refused():
         ScheduleSettings(warmup=400.0)
 
 
+def test_the_share_of_the_peak_that_is_reached_is_that_of_the_update_with_the_highest_rate():
+    """Where warm-up and cooldown overlap, it is in their middle, or at an end of where they do."""
+    for max_steps, warmup_steps in itertools.product((1, 2, 99, 100), (1, 30, 60, 100, 300)):
+        for cooldown in (0.0, 0.3, 0.7, 1.0):
+            settings = ScheduleSettings(
+                kind="constant", learning_rate=1.0, warmup_steps=warmup_steps, cooldown=cooldown
+            )
+            rate = Schedule(settings=settings, max_steps=max_steps, d_model=1)
+            highest = max(map(rate, range(1, max_steps + 1)))
+            assert math.isclose(settings.share_reached(max_steps), highest), (max_steps, settings)
+
+
+@pytest.mark.parametrize("max_steps", [1, 7, 100, 12_345])
+def test_a_schedule_is_tried_for_updates_all_over_the_run(max_steps):
+    steps = schedule(max_steps=max_steps).tried_steps()
+    assert (steps[0], steps[-1]) == (1, max_steps)
+    assert all(0 < later - step <= max_steps / 100 + 1 for step, later in itertools.pairwise(steps))
+
+
 @pytest.fixture
 def registered(monkeypatch):
     monkeypatch.setattr(SCHEDULES, "added", {})
@@ -190,7 +209,10 @@ def test_a_registered_schedule_under_which_most_updates_train_nothing_is_refused
     ):
         schedule(kind="whole", warmup_steps=10)
     register_schedule("half")(lambda step, warmup, max_steps: float(step <= max_steps // 2 + 1))
-    schedule(kind="half", warmup_steps=1, max_steps=100)
+    schedule(kind="half", warmup_steps=2, max_steps=100)  # 49 of 98
+    register_schedule("nothing")(lambda step, warmup, max_steps: 0)
+    with pytest.raises(RecipeError, match="'nothing' gives 0 for 2 of 2 updates"):
+        schedule(kind="nothing", warmup_steps=1, max_steps=3)
     register_schedule("linear_to_0")(lambda step, warmup, max_steps: (max_steps - step) / max_steps)
     schedule(kind="linear_to_0", warmup_steps=4, max_steps=5)
 

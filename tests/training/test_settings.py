@@ -45,6 +45,14 @@ def test_a_value_that_cannot_work_is_refused_by_name_and_the_nearest_that_can_is
     assert getattr(TrainingSettings(**{name: least}), name) == least
 
 
+@pytest.mark.parametrize("name", ["patience", "average_last"])
+def test_training_on_the_validation_data_too_has_nothing_to_select_by(name):
+    with pytest.raises(RecipeError, match=rf"training\.refit and training\.{name} are both set") as refused:
+        TrainingSettings(refit=True, **{name: 3})
+    assert f"--set training.{name}=0" in refused.value.hint
+    assert TrainingSettings(refit=True).refit
+
+
 def test_as_many_checkpoints_are_kept_as_are_averaged():
     assert TrainingSettings(keep=3).kept_checkpoints == 3
     assert TrainingSettings(keep=3, average_last=5).kept_checkpoints == 5

@@ -22,7 +22,7 @@ from regard.training.schedule import Schedule, ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
 from regard.weights.average import UPDATES
-from regard.weights.checkpoint import RunFolder
+from regard.weights.checkpoint import LEARNED_VALIDATION, RunFolder
 from regard.weights.tensors import model_tensors
 
 D_MODEL = 16
@@ -244,10 +244,24 @@ def test_training_continues_from_its_own_weights_not_from_their_average(start):
 @pytest.mark.parametrize(("metric", "at"), [("bleu", 2), ("loss", 4)])
 def test_the_best_model_has_the_highest_or_the_lowest_score_as_the_metric_wants(start, metric, at):
     scores = Scores(20.0, 30.0, 25.0, 10.0, metric=metric)
-    current = start(best_metric=metric, validate=scores)
+    current = start(best_metric=metric, validate=scores, save_every=4)  # kept until then
     state = current.train()
     assert state.best_step == at
     assert same(best(current), scores.shown[at - 1])
+
+
+def test_the_best_weights_are_written_once_by_the_next_save(start, monkeypatch):
+    written, usual = [], RunFolder.write_best
+
+    def write_best(self, files, *, step, **more):
+        written.append((step, self.latest().step))
+        return usual(self, files, step=step, **more)
+
+    monkeypatch.setattr(RunFolder, "write_best", write_best)
+    current = start(validate=Scores(1.0, 2.0), max_steps=6, save_every=2)
+    current.train()
+    assert written == [(1, 0)], "before the checkpoint of step 2"
+    assert LEARNED_VALIDATION not in current.run.best().manifest
 
 
 @pytest.mark.parametrize("metric", ["bleu", "loss"])
@@ -366,11 +380,13 @@ def test_the_average_is_the_best_model_only_if_it_scores_better(start, score, sh
     current.train()
     assert len(scores.shown) == 5
     assert same(best(current), scores.shown[shown])
+    assert current.run.best().manifest["is_average"] is (shown == 4)
 
 
-def test_after_the_average_the_model_has_its_own_weights_again(start):
+@pytest.mark.parametrize("count", [2, 3])
+def test_after_the_average_the_model_has_its_own_weights_again(start, count):
     scores = Scores(4.0, 3.0, 2.0, 1.0, 0.5)
-    current = start(average_last=3, validate=scores)
+    current = start(average_last=count, validate=scores)
     current.train()
     own = current.run.latest().read_tensors("model.safetensors")
     assert same(weights(current.model), own)

@@ -1,6 +1,7 @@
 """The state of a run: its times, the seeds of its processes, and the checkpoints that it keeps."""
 
 import dataclasses
+import itertools
 import math
 from contextlib import nullcontext
 
@@ -228,6 +229,20 @@ def test_the_checkpoint_of_the_last_good_validation_is_kept_while_it_may_be_need
     with pytest.raises(Interrupted) if stop < 24 else nullcontext():
         current.train()
     assert kept(current) == steps
+
+
+def test_updates_that_are_skipped_are_a_sign_of_divergence(trainer):
+    calls = itertools.count()
+
+    def mostly_nan(model, batch):
+        loss, factor = LabelCrossEntropy()(model, batch), math.nan if next(calls) % 6 else 1.0
+        return Loss(total=factor * loss.total, nll=factor * loss.nll, num_targets=loss.num_targets)
+
+    settings = dataclasses.replace(
+        SETTINGS, validate_every=6, nonfinite_skips=99, collapse=CollapseSettings(retries=0, after=0)
+    )
+    [found] = trainer(settings, objective=mostly_nan).train().watch.found
+    assert "5 of the last 6 updates were skipped" in found["why"]
 
 
 def test_the_first_check_is_at_its_step(trainer):

@@ -133,8 +133,11 @@ def test_settings_of_another_type_are_refused():
         *((partial(kind, smoothing=math.nan), "smoothing must be a finite number") for kind in SMOOTHED),
         (partial(CrossEntropy, pad_id=-1), "pad_id = -1 is below 0"),
         (partial(LabelCrossEntropy, weights=(1.0, -1.0)), r"weights = \(1.0, -1.0\) are no weights"),
+        (partial(LabelCrossEntropy, weights=(0.0, 0.0)), r"weights = \(0.0, 0.0\) are no weights"),
+        (partial(LabelCrossEntropy, weights=()), r"weights = \(\) are no weights"),
         (partial(LabelCrossEntropy, weights=0.5), "weights must be a list"),
         (partial(SquaredError, std=0.0), "std = 0.0 is not above 0"),
+        (partial(SquaredError, std="1"), "std must be a number, not '1'"),
     ],
 )
 def test_a_loss_that_cannot_work_is_refused_where_it_is_made(monkeypatch, make, message):

@@ -31,7 +31,7 @@ def better(metrics: Mapping[str, float], settings: TrainingSettings, state: Trai
         return [_is_better_model(metrics, settings.best_metric, state)]
     best = (state.best_value, state.second_value)
     return [
-        _is_better(metrics[metric], value, more=METRICS[metric], or_equal=True)
+        _is_not_worse(metrics[metric], value, more=METRICS[metric])
         for metric, value in zip(settings.choosing, best, strict=True)
     ]
 
@@ -45,7 +45,7 @@ def _is_better_model(metrics: Mapping[str, float], metric: Metric, state: Traini
     for name in deciding_metrics(metric, (value, best)):
         new, old = metrics.get(name, math.nan), of_best[name]
         if old is not None and not math.isnan(new) and new != old:
-            return _is_better(new, old, more=METRICS[cast(Metric, name)])
+            return _is_not_worse(new, old, more=METRICS[cast(Metric, name)])
     return False
 
 
@@ -75,8 +75,8 @@ def _known(metrics: Mapping[str, float], name: str) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _is_better(value: float, best: float | None, *, more: bool, or_equal: bool = False) -> bool:
-    """True if `value` is better than `best`; NaN never is."""
+def _is_not_worse(value: float, best: float | None, *, more: bool) -> bool:
+    """True if `value` is at least as good as `best`; NaN never is."""
     if best is None or math.isnan(value):
         return not math.isnan(value)
-    return (value > best if more else value < best) or (or_equal and value == best)
+    return value >= best if more else value <= best

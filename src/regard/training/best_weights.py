@@ -24,7 +24,7 @@ class BestWeights:
     """
 
     def __init__(
-        self, writer: RunWriter, model_files: Mapping[str, bytes], *, learned_validation: bool = False
+        self, writer: RunWriter, model_files: Mapping[str, bytes], *, learned_validation: bool
     ) -> None:
         """`model_files`: the files that make a checkpoint a model folder.
 

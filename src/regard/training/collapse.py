@@ -208,7 +208,7 @@ def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> 
 
     It is the loss of a model that has learned only how frequent each target is.
     """
-    counts, total = torch.zeros(0, dtype=torch.int64), 0
+    counts = torch.zeros(0, dtype=torch.int64)
     for batch in batches:
         if isinstance(batch, EmptyShare):
             continue
@@ -216,10 +216,9 @@ def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> 
         longer, shorter = (found, counts) if len(found) > len(counts) else (counts, found)
         counts = longer.clone()
         counts[: len(shorter)] += shorter
-        total = int(counts.sum())
-        if total >= max_targets:
+        if int(counts.sum()) >= max_targets:
             break
-    shares = counts[counts > 0].double() / max(total, 1)
+    shares = counts[counts > 0].double() / counts.sum()
     return float(-(shares * shares.log()).sum())
 
 

@@ -11,7 +11,7 @@ TRIED = 10  # updates: an optimiser may change weights at every few updates alon
 
 
 class FirstSteps:
-    """Compares the weights before the first and after each of some updates, by their sums.
+    """Compares the weights before and after each of some updates, by their sums.
 
     Sharded weights are not compared: a process may have no row of them.
     """
@@ -23,7 +23,7 @@ class FirstSteps:
 
     def before(self, *_: object) -> None:
         """Called before an update."""
-        if self._left and not self._before:
+        if self._left:
             self._before = self._sums()
 
     def after(self, *_: object) -> None:

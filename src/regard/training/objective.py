@@ -201,7 +201,7 @@ class LabelCrossEntropy:
     def __post_init__(self) -> None:
         check_types(self, kind=ConfigError)
         _refuse_other_smoothing(self)
-        if self.weights is not None and not (min(self.weights, default=-1) >= 0 and any(self.weights)):
+        if self.weights is not None and not (all(each >= 0 for each in self.weights) and any(self.weights)):
             raise ConfigError(
                 f"weights = {self.weights} are no weights of classes",
                 "give a number from 0 on for each class",

@@ -72,4 +72,4 @@ def time_left(
 def validations_after(step: int, settings: TrainingSettings) -> int:
     """The number of validations after update `step`; the last is at the end of the run."""
     every, last = settings.validate_every, settings.max_steps
-    return max(0, last // every - step // every + (last % every > 0)) if step < last else 0
+    return last // every - step // every + (last % every > 0) if step < last else 0

@@ -167,9 +167,8 @@ class _Writer:
     def _refuse_other_tensors(self, tensor: Tensor, name: str) -> None:
         """Raise a RunError for a tensor that would be another one after it was restored."""
         if self._is_divided and (tensor.ndim or hasattr(tensor, "placements")):
-            weight: Any = self._weights.get(name.rpartition("/")[0])
-            layouts = [(tuple(each.shape), getattr(each, "placements", None)) for each in (tensor, weight)]
-            if weight is None or layouts[0] != layouts[1]:
+            weight = self._weights.get(name.rpartition("/")[0])
+            if weight is None or _layout(tensor) != _layout(weight):
                 raise _cannot_be_saved(
                     name, "a tensor that is not divided as its weight", "set distributed.strategy = 'ddp'"
                 )
@@ -242,6 +241,11 @@ class _Reader:
             is_moved = is_moved or (weight is not None and weight.ndim == 0 and not name.endswith("/step"))
             self._read[name] = found.to(device) if is_moved else found
         return self._read[name]
+
+
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
+    """The shape of a tensor, and how FSDP has divided it."""
+    return tuple(tensor.shape), getattr(tensor, "placements", None)
 
 
 def _within(name: str, key: object) -> str:
