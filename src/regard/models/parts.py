@@ -19,6 +19,7 @@ from regard.models.registered import (
     made_feed_forward,
     made_norm,
     marked,
+    refuse_other_calls,
     wrong_attention,
 )
 from regard.models.windows import WindowConfig
@@ -132,6 +133,8 @@ def _self_attention(
     made: Any = called_part(ATTENTIONS, config.attention, make, *given, **by_name)
     if not isinstance(made, SelfAttention):
         raise wrong_attention(config.attention)
+    if config.attention not in ATTENTIONS.own:
+        refuse_other_calls(made, what)
     return marked(made, what, is_own=config.attention in ATTENTIONS.own)
 
 

@@ -47,8 +47,12 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
     if not is_own:
-        what = f"the positional encoding {config.positions!r}: forward"
-        refuse_other_arguments(made.forward, what, POSITION_ARGUMENTS[where], kind=ConfigError)
+        what, arguments = f"the positional encoding {config.positions!r}", POSITION_ARGUMENTS[where]
+        if getattr(made.forward, "__func__", None) is nn.Module.forward:
+            raise ConfigError(
+                f"{what} has no forward", f"define forward(self, {', '.join(arguments)}) in its class"
+            )
+        refuse_other_arguments(made.forward, f"{what}: forward", arguments, kind=ConfigError)
     if where == "scores" and not is_own:
         named = config.positions, config.num_heads
         made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
@@ -124,4 +128,4 @@ def _checked_bias(
             f"give [1, {wanted[1]}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
         )
     bias = bias[(None,) * (4 - len(shape))]
-    return bias.expand(-1, -1, -1, wanted[3])
+    return bias.expand(-1, -1, *wanted[2:])
