@@ -1,4 +1,4 @@
-"""The trial of a registered self-attention: does it use queries, values, mask, cache, bias and dropout?"""
+"""The trial of a registered self-attention: does it use queries, values, mask, cache and bias?"""
 
 from contextlib import suppress
 from typing import Any

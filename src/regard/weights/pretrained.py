@@ -313,7 +313,9 @@ def _family(table: Mapping[str, Any], path: Path) -> Family:
             f"{path}: auto_map refers to code, which is never run", "regard has no model for it"
         )
     if name not in FAMILIES:
-        raise FolderError(f"{path}: the family {name!r} is not supported", did_you_mean(name, FAMILIES, SIMILAR))
+        raise FolderError(
+            f"{path}: the family {name!r} is not supported", did_you_mean(name, FAMILIES, SIMILAR)
+        )
     return FAMILIES[name]
 
 
