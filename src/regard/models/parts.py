@@ -19,6 +19,7 @@ from regard.models.registered import (
     made_feed_forward,
     made_norm,
     marked,
+    options_of,
     refuse_other_calls,
     wrong_attention,
 )
@@ -126,6 +127,7 @@ def _self_attention(
         rotary=rotary,
         qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
+        **options_of(config, "attention"),
     )
     what = f"the self-attention {config.attention!r}"
     if config.attention not in ATTENTIONS.own:

@@ -18,6 +18,7 @@ from regard.models.registered import (
     Where,
     called_part,
     marked,
+    options_of,
     wrong_positions,
 )
 from regard.registry import refuse_other_arguments
@@ -42,7 +43,8 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     encoding = POSITIONS[config.positions]
     if encoding.where != where:
         return None
-    made = called_part(POSITIONS, config.positions, encoding.make, config, bidirectional)
+    options = options_of(config, "positions")
+    made = called_part(POSITIONS, config.positions, encoding.make, config, bidirectional, **options)
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own

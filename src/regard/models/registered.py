@@ -147,6 +147,7 @@ def register_positions(
       the keys [batch, heads, length, d_head] from position `start`. It gives the same shape.
 
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
+    Other arguments are set by `[model.options.positions]`.
 
     Raises:
         ConfigError: `where` is not one of these, or the decorated class is not such a module or cannot be
@@ -175,7 +176,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     What is decorated is a subclass of `SelfAttention`, or a callable with the same arguments that returns an
     instance of one. Layers that the subclass adds keep the values that it gives them; those of
     `SelfAttention` are initialised with the model. A method `attend` replaces scaled dot-product attention,
-    and has to cap scores at `self.softcap` itself, if that is not None.
+    and has to cap scores at `self.softcap` itself, if that is not None. Other arguments than those of
+    `SelfAttention` are set by `[model.options.attention]`.
 
     Raises:
         ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods; or what
@@ -205,7 +207,8 @@ def register_norm(name: str) -> Callable[[Made], Made]:
 
     The decorated class or function is called with the config and the width of what is normalised, and gives a
     module: [..., width] -> [..., width]. A model has many: before or after sub-layers, at the ends of stacks,
-    and of queries and keys with `qk_norm`. Each initialises itself when it is made.
+    and of queries and keys with `qk_norm`. Each initialises itself when it is made. Other arguments of the
+    class or function are set by `[model.options.norm]`.
 
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
@@ -219,7 +222,7 @@ def register_feed_forward(name: str) -> Callable[[Made], Made]:
     The decorated class or function is called with the config, and gives a module: [..., d_model] ->
     [..., d_model], the same for each position. Each layer has one, which initialises itself when it is made.
     For another activation in the same network, return `FeedForward(config.d_model, config.d_ff, function)` of
-    regard.layers.
+    regard.layers. Other arguments are set by `[model.options.activation]`.
 
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
@@ -249,7 +252,7 @@ def made_norm(config: Config, width: int) -> nn.Module:
         ConfigError: a registered one is not a module.
     """
     axes = (3, 4) if config.qk_norm else (3,)  # queries and keys have heads, too
-    made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
+    made = called_part(NORMS, config.norm, NORMS[config.norm], config, width, **options_of(config, "norm"))
     return _own_or_marked(NORMS, config.norm, made, width, axes)
 
 
@@ -259,8 +262,14 @@ def made_feed_forward(config: Config) -> nn.Module:
     Raises:
         ConfigError: a registered one is not a module.
     """
-    made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
+    options = options_of(config, "activation")
+    made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config, **options)
     return _own_or_marked(FEED_FORWARDS, config.activation, made, config.d_model, (3,))
+
+
+def options_of(config: Config, setting: str) -> dict[str, Any]:
+    """The options of the registered part that this setting of a config names."""
+    return dict((getattr(config, "options", None) or {}).get(setting, {}))
 
 
 def called_part(
