@@ -1,4 +1,4 @@
-"""Options of registered parts: `[model.options.norm] start = 0.5` is an argument of the norm's function."""
+"""Options of registered parts: `[model.options.norm] start = 0.5` is an argument of the norm."""
 
 import inspect
 import json
