@@ -103,3 +103,11 @@ def test_a_kernel_that_needs_a_gpu_is_not_judged(error):
 
     registered(attend)
     decoder(attention="mine")
+
+
+def test_an_attention_of_whole_blocks_is_not_judged():
+    def attend(self, query, *others):
+        return attention(query.unflatten(2, (-1, 64)).flatten(2, 3), *others)
+
+    registered(attend)
+    decoder(attention="mine")

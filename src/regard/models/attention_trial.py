@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from regard.errors import ConfigError
-from regard.layers.attention import OutputError, SelfAttention
+from regard.layers.attention import SelfAttention
 from regard.layers.cache import KeyValueCache
 from regard.layers.masks import causal_mask, padding_mask
 from regard.models.registered import POSITIONS
 from regard.models.trial_state import LENGTH, SPLIT, Masks, changes_input, differ, ignores_input
 
+BLOCKS = 512  # positions of whole blocks, of any usual length
 DROPOUTS = 20  # trials after which a dropout that changes nothing is not there
 
 
@@ -29,11 +30,11 @@ def try_attention(part: SelfAttention, config: Any, masks: Masks) -> ConfigError
     before = x.clone()
     try:
         plain = output(x, mask)
-    except OutputError as error:
-        return ConfigError(f"{what}: {error}", "return the weighted values alone, one vector for each query")
     except Exception:
         if (wrong := _few_heads(part, what)) is not None:
             return wrong
+        if _works_for_blocks(part, config):
+            return None
         raise
     if not torch.equal(x, before):
         return changes_input(what)
@@ -96,6 +97,14 @@ def _few_heads(part: SelfAttention, what: str) -> ConfigError | None:
             "repeat those of keys and values: key.repeat_interleave(query.size(1) // key.size(1), dim=1)",
         )
     return None
+
+
+def _works_for_blocks(part: SelfAttention, config: Any) -> bool:
+    """True if an attention works for texts of BLOCKS positions: it may need whole blocks of them."""
+    x = torch.randn(1, BLOCKS, config.d_model)
+    with suppress(Exception):
+        return part(x, x, causal_mask(BLOCKS)).shape == x.shape
+    return False
 
 
 def _unused_argument(part: SelfAttention, what: str) -> ConfigError | None:

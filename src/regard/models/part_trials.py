@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from regard.errors import ConfigError
-from regard.layers.attention import SelfAttention
+from regard.layers.attention import OutputError, SelfAttention
 from regard.models.attention_trial import try_attention
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
@@ -63,6 +63,9 @@ def _outcome(
             return trial(part, model.config, masks)
     except ConfigError:
         raise
+    except OutputError as error:
+        hint = "return the weighted values alone, one vector for each query"
+        return ConfigError(f"{mark.what}: {error}", hint)
     except Exception as error:
         if is_of_any_device(error):
             with naming_failures(
