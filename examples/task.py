@@ -2,7 +2,9 @@
 
     python examples/task.py
 
-`[task] kind = "largest_digit"` names it. `regard train`, `evaluate` and `curves` treat it as any other task.
+`[task] kind = "largest_digit"` names it. `regard.train` and `regard.evaluate` in this process treat it as any
+other task; so do the commands `regard train` and `regard evaluate` if an installed package registers it
+(docs/extending.md).
 """
 
 import json

@@ -64,6 +64,11 @@ def test_an_unknown_name_is_no_key_and_the_hint_has_the_nearest_one(colours):
     assert "register_colour" in colours.hint("gren")
 
 
+def test_the_hint_of_an_unrelated_name_lists_all(colours):
+    colours.register("neg")(3)
+    assert colours.hint("onearg").startswith("known: green, neg, red; register_colour")
+
+
 @pytest.fixture
 def extension(tmp_path, monkeypatch, colours):
     """A module that an installed package would name; what it does when it is imported is the test's."""

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 from regard.errors import RegardError, UserError, did_you_mean
 
 GROUP = "regard.extensions"
+SIMILAR = 0.7  # of a misspelled name; unrelated ones, such as "onearg" and "neg", have up to two thirds
 Thing = TypeVar("Thing")
 
 _imported: set[str] = set()  # modules of entry points that were imported
@@ -115,7 +116,7 @@ class Registry(Mapping[str, Thing], Generic[Thing]):
 
     def hint(self, name: str) -> str:
         """What to do about an unknown name: the nearest one, or how to register it."""
-        known = did_you_mean(name, self) if len(self) else "none is registered in this process"
+        known = did_you_mean(name, self, SIMILAR) if len(self) else "none is registered in this process"
         joined = f"{known} {self.how}" if known.endswith("?") else f"{known}; {self.how}"
         return f"{joined} makes one known, in this process or in an installed package"
 

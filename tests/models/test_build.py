@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.layers.attention import SelfAttention
+from regard.layers.feedforward import FeedForward
 from regard.layers.positions import LearnedPositions
 from regard.layers.stacked import StackedLinear
 from regard.models.build import build_model, build_uninitialised, count_config_parameters, count_parameters
@@ -18,7 +19,14 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.encoder_only import EncoderOnlyConfig
 from regard.models.recurrent import RecurrentConfig
-from regard.models.registered import ATTENTIONS, POSITIONS, register_attention, register_positions
+from regard.models.registered import (
+    ATTENTIONS,
+    POSITIONS,
+    register_attention,
+    register_feed_forward,
+    register_norm,
+    register_positions,
+)
 
 SMALL = {"d_model": 16, "num_heads": 4, "d_ff": 32, "num_encoder_layers": 2, "num_decoder_layers": 2}
 
@@ -216,7 +224,7 @@ class Gate(nn.Module):
         nn.init.constant_(self.layer.bias, 2.0)
 
     def forward(self, start, length):
-        return self.layer(self.drawn).expand(length, -1)
+        return torch.arange(start, start + length)[:, None] * self.layer(self.drawn)
 
 
 class Gated(SelfAttention):
@@ -285,3 +293,44 @@ def test_building_leaves_the_random_state_as_it_was():
     torch.manual_seed(5)
     build_model(RecurrentConfig(src_vocab_size=9, tgt_vocab_size=9, d_model=8), seed=1)
     assert torch.rand(3).equal(expected)
+
+
+@pytest.fixture
+def _garbage_in_memory():
+    """Memory of new tensors holds NaN, as it may at any time."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+class RandomTable(nn.Module):
+    """A fixed table of random numbers, which is not saved."""
+
+    def __init__(self, config, bidirectional):
+        super().__init__()
+        drawn = torch.empty(9, config.d_model).normal_(generator=torch.Generator().manual_seed(3))
+        self.register_buffer("drawn", drawn, persistent=False)
+
+    def forward(self, start, length):
+        return self.drawn[start : start + length]
+
+
+@pytest.mark.usefixtures("_garbage_in_memory", "parts_only_here")
+def test_a_model_of_registered_parts_is_read_whatever_its_memory_holds():
+    register_positions("mine", "input")(RandomTable)
+    register_attention("mine")(Gated)
+    register_norm("mine")(lambda config, width: nn.Linear(width, width))
+    register_feed_forward("mine")(lambda config: FeedForward(config.d_model, config.d_ff, torch.tanh))
+    parts = dict.fromkeys(("positions", "attention", "norm", "activation"), "mine")
+    sizes = {"vocab_size": 9, "d_model": 16, "num_heads": 2, "d_ff": 32, "num_layers": 1}
+    config = DecoderOnlyConfig(**sizes, **parts, qk_norm=True)
+    trained = build_model(config, seed=1).eval()
+    for each in trained.parameters():
+        each.data.zero_()  # which no trial would accept, but these are the weights
+    read = build_uninitialised(config)
+    assert any(each.isnan().any() for each in read.parameters()), "a model to be read has no values yet"
+    read.load_state_dict(trained.state_dict())
+    ids = torch.tensor([[3, 5, 2]])
+    assert torch.equal(read.eval()(ids), trained(ids))
+    assert torch.equal(read.input.positions.drawn, trained.input.positions.drawn)

@@ -1,6 +1,6 @@
 """A registered part that ignores what it has to use is refused by name when a model is built."""
 
-from contextlib import nullcontext
+import copy
 
 import numpy as np
 import pytest
@@ -9,10 +9,11 @@ from torch import nn
 
 from regard.errors import ConfigError, UserError
 from regard.layers.attention import SelfAttention
-from regard.layers.positions import LinearBias, RotaryPositions
+from regard.layers.positions import LearnedPositions, LinearBias, RotaryPositions
 from regard.layers.scaled_dot_product import attention
 from regard.models import part_trials
 from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.registered import (
     ATTENTIONS,
     register_attention,
@@ -26,7 +27,7 @@ from tests.models.small_models import SIZES, decoder, encoder, translation
 
 @pytest.fixture(autouse=True)
 def _no_trial_may_fail(monkeypatch, parts_only_here):
-    monkeypatch.setattr(part_trials, "suppress", nullcontext)
+    monkeypatch.setattr(part_trials, "is_of_any_device", lambda error: True)
 
 
 class Attends(SelfAttention):
@@ -291,6 +292,8 @@ def test_attentions_and_positions_keep_no_tensors_that_are_not_saved():
             super().__init__()
             self.rows = torch.randn(20, config.d_model)
 
+        def forward(self, start, length): ...
+
     register_attention("mine")(Keeps)
     register_positions("mine", "input")(Rows)
     for setting, name in (("attention", "slopes"), ("positions", "rows")):
@@ -302,6 +305,48 @@ def test_a_module_is_not_registered_for_what_makes_one():
     for register in (register_norm, register_feed_forward):
         with pytest.raises(UserError, match="'mine' is a module, which all layers would share"):
             register("mine")(nn.GELU())
+
+
+def test_a_module_that_several_parts_would_share_is_refused():
+    shared = nn.LayerNorm(16)
+    for make in (lambda config, width: shared, lambda config, width: nn.Sequential(shared)):
+        register_norm("mine")(make)
+        with pytest.raises(ConfigError, match="the norm 'mine' has the same weights each time") as error:
+            decoder(norm="mine")
+        assert error.value.hint == "make a new module in each call"
+    one = nn.Linear(16, 16)
+    register_feed_forward("mine")(lambda config: one)
+    decoder(activation="mine")  # of one layer
+    with pytest.raises(ConfigError, match="which layers or models would share"):
+        decoder(activation="mine")
+    table = LearnedPositions(16, 20)
+    register_positions("mine", "input")(lambda config, bidirectional: table)
+    with pytest.raises(ConfigError, match="the positional encoding 'mine' has the same weights"):
+        translation(positions="mine")
+
+
+def test_what_regard_uses_several_times_is_no_shared_module():
+    """A rotation of all layers, one norm of two branches, norms within attentions."""
+
+    class Scaled(RotaryPositions):
+        def __init__(self, config, bidirectional):
+            super().__init__(config.d_head)
+            self.scale = nn.Parameter(torch.ones(1))
+
+        def forward(self, x, start=0):
+            return super().forward(self.scale * x, start)
+
+    same, norm = nn.Tanh(), nn.LayerNorm(16)
+    register_positions("mine", "queries_and_keys")(Scaled)
+    register_norm("mine")(lambda config, width: nn.LayerNorm(width))
+    register_norm("copied")(lambda config, width: copy.deepcopy(norm))
+    register_feed_forward("mine")(lambda config: same)
+    attends_without()
+    parts = dict.fromkeys(("positions", "norm", "attention", "activation"), "mine")
+    sizes = {"vocab_size": 11, **SIZES, **parts, "num_layers": 2, "qk_norm": True}
+    for parallel in ("one_norm", "two_norms"):
+        build_model(DecoderOnlyConfig(**sizes, norm_position="pre", parallel_residual=parallel), seed=0)
+    decoder(norm="copied")
 
 
 def test_a_part_that_begins_as_0_is_accepted():

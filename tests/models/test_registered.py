@@ -92,11 +92,11 @@ class Bias(nn.Module):
 
 
 WRONG = {
-    "no_heads": (lambda queries, keys: torch.zeros(1, 3, queries, keys), r"has the shape \[1, 3, 5, 5\]"),
-    "square": (lambda queries, keys: torch.zeros(keys + 1, keys + 1), r"has the shape \[6, 6\]"),
+    "no_heads": (lambda queries, keys: torch.zeros(1, 3, queries, keys), r"has the shape \[1, 3, 2, 2\]"),
+    "square": (lambda queries, keys: torch.zeros(keys + 1, keys + 1), r"has the shape \[3, 3\]"),
     "of_five": (
         lambda queries, keys: torch.zeros(1, 1, 4, queries, keys),
-        r"has the shape \[1, 1, 4, 5, 5\]",
+        r"has the shape \[1, 1, 4, 2, 2\]",
     ),
     "number": (lambda queries, keys: 0.5, "is float, not a tensor"),
 }
@@ -107,9 +107,9 @@ def test_a_bias_that_does_not_fit_the_scores_is_refused_by_name(name):
     give, message = WRONG[name]
     register_positions(name, "scores")(lambda config, bidirectional: Bias(give))
     with pytest.raises(ConfigError, match=f"the bias of the positional encoding '{name}' {message}") as error:
-        decoder(positions=name)(torch.ones(2, 5, dtype=torch.int64))
+        decoder(positions=name)
     assert error.value.hint == (
-        "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 5, 5]"
+        "give [1, 4, queries, keys], or 1 for an axis that all share; here [1, 4, 2, 2]"
     )
 
 
@@ -118,7 +118,7 @@ def test_a_registered_encoding_does_not_make_a_model_a_changed_one(where):
     """What is changed in this process alone is not decoded by several processes."""
     makers = {
         "input": lambda config, bidirectional: LearnedPositions(config.d_model, 9, 0),
-        "scores": lambda config, bidirectional: Bias(torch.zeros),
+        "scores": lambda config, bidirectional: Bias(lambda queries, keys: torch.arange(1.0 * keys)[None]),
         "queries_and_keys": lambda config, bidirectional: RotaryPositions(config.d_head, 100.0),
     }
     register_positions("mine", where)(makers[where])
@@ -152,7 +152,7 @@ def test_packed_documents_need_the_positions_of_an_encoding():
     class Added(nn.Module):
         def __init__(self, config, bidirectional):
             super().__init__()
-            self.register_buffer("table", torch.zeros(20, config.d_model))
+            self.register_buffer("table", torch.randn(20, config.d_model))
 
         def forward(self, start, length):
             return self.table[start : start + length]
@@ -194,6 +194,11 @@ def test_a_self_attention_that_overrides_nothing_is_refused():
         assert register_attention("different")(kind) is kind
 
 
+def rising(start, length):
+    """A vector for each position."""
+    return torch.arange(float(start), start + length)[:, None].expand(length, 16)
+
+
 class Added(nn.Module):
     """An encoding that is added to embeddings, as a function of the place gives it."""
 
@@ -202,51 +207,45 @@ class Added(nn.Module):
         self.give = give
 
     def forward(self, start, length):
-        return self.give(length)
+        return self.give(start, length)
 
 
 @pytest.mark.parametrize(
     ("give", "shown"),
     [
-        (lambda length: torch.ones(1, 1), r"a tensor of shape \[1, 1\]"),
-        (lambda length: torch.ones(length, 3), r"a tensor of shape \[5, 3\]"),
-        (lambda length: torch.ones(16), r"a tensor of shape \[16\]"),
-        (lambda length: None, "NoneType"),
+        (lambda start, length: torch.ones(1, 1), r"a tensor of shape \[1, 1\]"),
+        (lambda start, length: torch.ones(length, 3), r"a tensor of shape \[2, 3\]"),
+        (lambda start, length: torch.ones(16), r"a tensor of shape \[16\]"),
+        (lambda start, length: None, "NoneType"),
     ],
 )
 def test_positions_that_are_no_vector_for_each_token_are_refused(give, shown):
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
     with pytest.raises(ConfigError, match=f"encoding Added gives {shown}, not") as error:
-        decoder(positions="added")(torch.ones(2, 5, dtype=torch.int64))
-    assert error.value.message.endswith("not [length, d_model], here [5, 16]")
+        decoder(positions="added")
+    assert error.value.message.endswith("not [length, d_model], here [2, 16]")
 
 
 def test_positions_of_packed_documents_are_one_vector_for_each_token():
     class Shared(Added):
         def at(self, positions):
-            return torch.ones(positions.size(1), 16)
+            return rising(0, positions.size(1))
 
-    register_positions("added", "input")(
-        lambda config, bidirectional: Shared(lambda length: torch.ones(length, 16))
-    )
-    model, ids = decoder(positions="added"), torch.ones(2, 5, dtype=torch.int64)
-    assert model(ids).shape == (2, 5, 11)
+    register_positions("added", "input")(lambda config, bidirectional: Shared(rising))
     with pytest.raises(ConfigError, match=r"Shared gives a tensor of shape \[5, 16\]") as error:
-        model(ids, torch.zeros_like(ids))
+        decoder(positions="added")
     assert error.value.message.endswith("not [batch, length, d_model], here [2, 5, 16]")
 
 
 def test_checked_positions_leave_no_hook():
-    register_positions("added", "input")(
-        lambda config, bidirectional: Added(lambda length: torch.ones(length, 16))
-    )
+    register_positions("added", "input")(lambda config, bidirectional: Added(rising))
     assert not any(map(has_hooks, decoder(positions="added").modules()))
 
 
 @pytest.mark.parametrize("axes", [2, 3])
 def test_positions_may_have_an_axis_of_rows(axes):
-    def give(length):
-        return torch.ones(length, 16)[(None,) * (axes - 2)]
+    def give(start, length):
+        return rising(start, length)[(None,) * (axes - 2)]
 
     register_positions("added", "input")(lambda config, bidirectional: Added(give))
     ids = torch.ones(2, 5, dtype=torch.int64)

@@ -137,6 +137,7 @@ def test_weights_that_do_not_fit_are_named_with_both_shapes(gpt2):
     ("settings", "pattern", "hint"),
     [
         ({"model_type": "gpt3"}, "the family 'gpt3' is not supported", "did you mean 'gpt2'"),
+        ({"model_type": "cohere"}, "the family 'cohere' is not supported", "known: bart"),
         (
             {"model_type": "wav2vec2"},
             "the family 'wav2vec2' is not supported",

@@ -16,6 +16,10 @@ from regard.layers.stacked import StackedLinear
 NormWidth = Literal["head", "all_heads"]
 
 
+class OutputError(ValueError):
+    """An `attend` of a subclass has returned something else than one vector for each query and head."""
+
+
 class MultiHeadAttention(nn.Module):
     """Attention from each position of `x` (queries) to all positions of `memory` (keys and values).
 
@@ -133,7 +137,7 @@ class MultiHeadAttention(nn.Module):
         shape = [*mixed.shape] if isinstance(mixed, Tensor) else None
         if shape != wanted:
             what = type(mixed).__name__ if shape is None else f"a tensor of shape {shape}"
-            raise ValueError(
+            raise OutputError(
                 f"attend of {type(self).__name__} returns {what}, not [batch, heads, tgt_len, d_value],"
                 f" here {wanted}"
             )

@@ -24,7 +24,7 @@ from regard.models.graph import (
 )
 from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.model import Model
-from regard.models.part_trials import refuse_parts_that_ignore
+from regard.models.part_trials import refuse_unusable_parts
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.speech_to_text import SpeechToText, SpeechToTextConfig
 from regard.models.translation_metric import TranslationMetric, TranslationMetricConfig
@@ -113,14 +113,15 @@ def build_model(config: ModelConfig, seed: int | None = None) -> Model:
     """The model of `config` with random weights from `seed` alone; None takes a random seed.
 
     Raises:
-        ConfigError: a registered part cannot be used, or ignores what it has to use: masks, positions.
+        ConfigError: a registered part cannot be used, shares its weights with another, or ignores what it has
+            to use: masks, positions.
     """
     generator = torch.Generator()
     generator.manual_seed(seed) if seed is not None else generator.seed()
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # PyTorch's layers initialise themselves
         torch.default_generator.manual_seed(generator.initial_seed())  # and so do registered parts
         model = MODELS[config.kind][1](config)
-        refuse_parts_that_ignore(model)
+        refuse_unusable_parts(model)
     model.initialise(generator)
     return model
 
@@ -163,7 +164,10 @@ def _weight_shapes(config: ModelConfig) -> dict[str, torch.Size]:
 
 
 class _SkipInitialisation(TorchFunctionMode):
-    """Skips weight initialisation, which took half of the loading time of GPT-2."""
+    """Skips the initialisation of parameters, which took half of the loading time of GPT-2.
+
+    Other tensors have their first values, as a table of random numbers that a registered part does not save.
+    """
 
     INITIALISERS = frozenset(
         {Tensor.normal_, Tensor.uniform_, nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_}
@@ -177,7 +181,9 @@ class _SkipInitialisation(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         if func in self.INITIALISERS:
-            return args[0] if args else (kwargs or {})["tensor"]
+            tensor = args[0] if args else (kwargs or {})["tensor"]
+            if isinstance(tensor, nn.Parameter):
+                return tensor
         return func(*args, **(kwargs or {}))
 
 

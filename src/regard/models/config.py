@@ -15,6 +15,7 @@ from regard.layers.block import NormPosition
 from regard.layers.feedforward import GATES
 from regard.layers.positions import Layout
 from regard.layers.rotary_scaling import RotaryScaling
+from regard.models.part_options import refuse_unknown_options
 from regard.models.registered import PARTS, POSITIONS
 from regard.models.setting_types import of_type, plain_kinds, type_name
 
@@ -153,6 +154,8 @@ class TransformerConfig(ModelConfig):
     dropout: float = 0.1  # of each sub-layer's output, and of the sum of embeddings and positions
     attention_dropout: float = 0.0  # of attention weights
     activation_dropout: float = 0.0  # within feed-forward networks, after the activation
+    # arguments of registered parts by setting: positions, attention, norm, activation
+    options: dict[str, Any] | None = dataclasses.field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         self.require_positive("d_model", "num_heads", "num_kv_heads", "head_dim", "d_ff", "max_positions")
@@ -161,6 +164,7 @@ class TransformerConfig(ModelConfig):
             value = getattr(self, name)
             if value not in registry:
                 raise ConfigError(f"{name} = {value!r} is unknown", registry.hint(value))
+        refuse_unknown_options(self)
         self._check_heads()
         self._check_positions()
         for name in ("attention_scale", "norm_eps"):

@@ -19,6 +19,8 @@ from regard.models.registered import (
     made_feed_forward,
     made_norm,
     marked,
+    options_of,
+    refuse_other_calls,
     wrong_attention,
 )
 from regard.models.windows import WindowConfig
@@ -125,6 +127,7 @@ def _self_attention(
         rotary=rotary,
         qk_norm=(lambda width: made_norm(config, width)) if config.qk_norm else None,
         **rare,
+        **options_of(config, "attention"),
     )
     what = f"the self-attention {config.attention!r}"
     if config.attention not in ATTENTIONS.own:
@@ -132,6 +135,8 @@ def _self_attention(
     made: Any = called_part(ATTENTIONS, config.attention, make, *given, **by_name)
     if not isinstance(made, SelfAttention):
         raise wrong_attention(config.attention)
+    if config.attention not in ATTENTIONS.own:
+        refuse_other_calls(made, what)
     return marked(made, what, is_own=config.attention in ATTENTIONS.own)
 
 

@@ -18,6 +18,7 @@ from regard.models.registered import (
     Where,
     called_part,
     marked,
+    options_of,
     wrong_positions,
 )
 from regard.registry import refuse_other_arguments
@@ -42,13 +43,18 @@ def _positions(config: TransformerConfig, where: Where, bidirectional: bool) -> 
     encoding = POSITIONS[config.positions]
     if encoding.where != where:
         return None
-    made = called_part(POSITIONS, config.positions, encoding.make, config, bidirectional)
+    options = options_of(config, "positions")
+    made = called_part(POSITIONS, config.positions, encoding.make, config, bidirectional, **options)
     if not isinstance(made, POSITION_KINDS[where]):
         raise wrong_positions(config.positions, where)
     is_own = config.positions in POSITIONS.own
     if not is_own:
-        what = f"the positional encoding {config.positions!r}: forward"
-        refuse_other_arguments(made.forward, what, POSITION_ARGUMENTS[where], kind=ConfigError)
+        what, arguments = f"the positional encoding {config.positions!r}", POSITION_ARGUMENTS[where]
+        if getattr(made.forward, "__func__", None) is nn.Module.forward:
+            raise ConfigError(
+                f"{what} has no forward", f"define forward(self, {', '.join(arguments)}) in its class"
+            )
+        refuse_other_arguments(made.forward, f"{what}: forward", arguments, kind=ConfigError)
     if where == "scores" and not is_own:
         named = config.positions, config.num_heads
         made.registered_bias = named  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
@@ -124,4 +130,4 @@ def _checked_bias(
             f"give [1, {wanted[1]}, queries, keys], or 1 for an axis that all share; here {[*wanted]}",
         )
     bias = bias[(None,) * (4 - len(shape))]
-    return bias.expand(-1, -1, -1, wanted[3])
+    return bias.expand(-1, -1, *wanted[2:])

@@ -6,11 +6,9 @@ class Parity(nn.Module):
     def forward(self, start, length): ...  # [length, d_model], added to the embeddings
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar
 
-import torch
 from torch import nn
 
 from regard.errors import ConfigError, UserError
@@ -24,7 +22,7 @@ from regard.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
 )
-from regard.models.trial_state import changes_input, ignores_input, refuse_unregistered, unchanged
+from regard.models.trial_state import refuse_unregistered
 from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 
 Config = Any  # a TransformerConfig, whose file imports this one
@@ -117,6 +115,7 @@ FEED_FORWARDS: Registry[Callable[[Config], nn.Module]] = Registry(
 
 # what each self-attention is made with; some configs give more: output_bias, softcap, qk_norm_width
 ATTENTION_ARGUMENTS = ("num_kv_heads", "d_head", "scale", "dropout", "bias", "rotary", "qk_norm")
+ATTEND_ARGUMENTS = ("query", "key", "value", "mask", "position_bias", "dropout")
 POSITION_ARGUMENTS: dict[Where, tuple[str, str]] = {
     "input": ("start", "length"),
     "scores": ("queries", "keys"),
@@ -148,6 +147,7 @@ def register_positions(
       the keys [batch, heads, length, d_head] from position `start`. It gives the same shape.
 
     It initialises its own layers and parameters when it is made; PyTorch's generator then has the run's seed.
+    Other arguments are set by `[model.options.positions]`.
 
     Raises:
         ConfigError: `where` is not one of these, or the decorated class is not such a module or cannot be
@@ -176,7 +176,8 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     What is decorated is a subclass of `SelfAttention`, or a callable with the same arguments that returns an
     instance of one. Layers that the subclass adds keep the values that it gives them; those of
     `SelfAttention` are initialised with the model. A method `attend` replaces scaled dot-product attention,
-    and has to cap scores at `self.softcap` itself, if that is not None.
+    and has to cap scores at `self.softcap` itself, if that is not None. Other arguments than those of
+    `SelfAttention` are set by `[model.options.attention]`.
 
     Raises:
         ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods; or what
@@ -206,7 +207,8 @@ def register_norm(name: str) -> Callable[[Made], Made]:
 
     The decorated class or function is called with the config and the width of what is normalised, and gives a
     module: [..., width] -> [..., width]. A model has many: before or after sub-layers, at the ends of stacks,
-    and of queries and keys with `qk_norm`. Each initialises itself when it is made.
+    and of queries and keys with `qk_norm`. Each initialises itself when it is made. Other arguments of the
+    class or function are set by `[model.options.norm]`.
 
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
@@ -220,7 +222,7 @@ def register_feed_forward(name: str) -> Callable[[Made], Made]:
     The decorated class or function is called with the config, and gives a module: [..., d_model] ->
     [..., d_model], the same for each position. Each layer has one, which initialises itself when it is made.
     For another activation in the same network, return `FeedForward(config.d_model, config.d_ff, function)` of
-    regard.layers.
+    regard.layers. Other arguments are set by `[model.options.activation]`.
 
     Raises:
         UserError: the name is empty or one of regard's own, or what is registered cannot be called.
@@ -247,21 +249,27 @@ def made_norm(config: Config, width: int) -> nn.Module:
     """The norm of a config, for states of this width.
 
     Raises:
-        ConfigError: a registered one is not a module, or fails its trial (`_try`).
+        ConfigError: a registered one is not a module.
     """
     axes = (3, 4) if config.qk_norm else (3,)  # queries and keys have heads, too
-    made = called_part(NORMS, config.norm, NORMS[config.norm], config, width)
-    return _own_or_checked(NORMS, config.norm, made, width, axes)
+    made = called_part(NORMS, config.norm, NORMS[config.norm], config, width, **options_of(config, "norm"))
+    return _own_or_marked(NORMS, config.norm, made, width, axes)
 
 
 def made_feed_forward(config: Config) -> nn.Module:
     """The feed-forward network of a config.
 
     Raises:
-        ConfigError: a registered one is not a module, or fails its trial (`_try`).
+        ConfigError: a registered one is not a module.
     """
-    made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config)
-    return _own_or_checked(FEED_FORWARDS, config.activation, made, config.d_model, (3,))
+    options = options_of(config, "activation")
+    made = called_part(FEED_FORWARDS, config.activation, FEED_FORWARDS[config.activation], config, **options)
+    return _own_or_marked(FEED_FORWARDS, config.activation, made, config.d_model, (3,))
+
+
+def options_of(config: Config, setting: str) -> dict[str, Any]:
+    """The options of the registered part that this setting of a config names."""
+    return dict((getattr(config, "options", None) or {}).get(setting, {}))
 
 
 def called_part(
@@ -282,75 +290,46 @@ def called_part(
         return make(*arguments, **by_name)
 
 
-def marked(part: Part, what: str, *, is_own: bool) -> Part:
+class Mark(NamedTuple):
+    """What a registered part in a model is."""
+
+    what: str  # for messages
+    sizes: tuple[tuple[int, ...], ...]  # of the states of its trial; none if it is called with others
+    times: int  # how often its maker has given this module
+    identity: int  # of the module, which copies do not have
+
+
+def marked(part: Part, what: str, *, is_own: bool, sizes: tuple[tuple[int, ...], ...] = ()) -> Part:
     """The part; a registered one initialises itself, so that `initialise.xavier` leaves it as it is."""
     if not is_own:
         refuse_unregistered(what, part)
+        before = mark_of(part)
+        times = before.times + 1 if before is not None and before.identity == id(part) else 1
         part.initialises_itself = True  # pyright: ignore[reportArgumentType]
+        part.registered_mark = Mark(what, sizes, times, id(part))  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
     return part
 
 
-def _own_or_checked(
+def mark_of(part: nn.Module) -> Mark | None:
+    """What `marked` has noted of a registered part; None for other modules."""
+    return getattr(part, "registered_mark", None)
+
+
+def _own_or_marked(
     registry: Registry[Any], name: str, made: Any, width: int, axes: tuple[int, ...]
 ) -> nn.Module:
-    """The module; a registered one is tried, and marked as one that initialises itself.
+    """The module; a registered one is marked as one that initialises itself, and that `build_model` tries.
 
     Raises:
-        ConfigError: it is not a module, or fails its trial (`_try`).
+        ConfigError: it is not a module.
     """
     if name in registry.own:
         return made
     what = f"the {registry.what} {name!r}"
     if not isinstance(made, nn.Module):
         raise ConfigError(f"{what} is {type(made).__name__}, not a torch.nn.Module", "return a module")
-    marked(made, what, is_own=False)
-    if torch.zeros(1).is_meta or any(each.is_meta for each in (*made.parameters(), *made.buffers())):
-        return made  # its sizes alone are asked for
-    with unchanged(made):
-        for each in axes:
-            _try(made, what, (*(2, 3, 4)[: each - 1], width))
-    return made
-
-
-def _try(made: nn.Module, what: str, sizes: tuple[int, ...]) -> None:
-    """Raise a ConfigError if a part cannot be called, or changes the shape of states.
-
-    Or if it mixes positions, the last axis but one, ignores the states or writes into them, or gives NaN.
-    """
-    states = torch.linspace(-1.0, 1.0, math.prod(sizes)).reshape(sizes)
-    other = states.clone()
-    other[..., -1, :] = 10 * torch.arange(1.0, sizes[-1] + 1)
-    before = states.clone()
-    try:
-        found, changed = made(states), made(other)
-    except Exception as error:
-        raise ConfigError(
-            f"{what} fails for states of {[*sizes]}: {type(error).__name__}: {error}",
-            f"it is called with states of {len(sizes)} axes" + (", too" if len(sizes) > 3 else ""),
-        ) from error
-    shape = [*found.shape] if isinstance(found, torch.Tensor) else type(found).__name__
-    if shape != [*sizes]:
-        raise ConfigError(f"{what} gives {shape} for states of {[*sizes]}", "give the same shape")
-    if not torch.equal(states, before):
-        raise changes_input(what)
-    if found.dtype != states.dtype:
-        raise ConfigError(f"{what} gives {found.dtype} for {states.dtype}", "return the type of the input")
-    with torch.enable_grad():
-        has_gradient = made(states.clone().requires_grad_()).requires_grad
-    if not has_gradient:
-        raise ConfigError(
-            f"{what} has no gradient, so that neither it nor what comes before it is trained by it",
-            "compute without detach(), torch.no_grad(), rounding and comparisons",
-        )
-    if found.isnan().any():
-        raise ConfigError(f"{what} gives NaN for states from -1 to 1", "give a number for each state")
-    if torch.equal(found[..., -1, :], changed[..., -1, :]):
-        raise ignores_input(what)
-    if not torch.allclose(found[..., :-1, :], changed[..., :-1, :], rtol=1e-3, atol=1e-5, equal_nan=True):
-        raise ConfigError(
-            f"{what} gives a position another output if others change",
-            "compute each position by itself: a text would depend on padding, and a token on those after it",
-        )
+    sizes = tuple((*(2, 3, 4)[: each - 1], width) for each in axes)
+    return marked(made, what, is_own=False, sizes=sizes)
 
 
 def _overrides(kind: type[SelfAttention]) -> bool:
@@ -358,6 +337,13 @@ def _overrides(kind: type[SelfAttention]) -> bool:
     names = ["__init__", *(name for name in dir(SelfAttention) if not name.startswith("__"))]
     changed = (name for name in names if getattr(kind, name) is not getattr(SelfAttention, name))
     return hasattr(kind, "attend") or any(changed)
+
+
+def refuse_other_calls(part: SelfAttention, what: str) -> None:
+    """Raise a ConfigError if a registered self-attention cannot be called as a block and `forward` do."""
+    x_mask, by_name = ("x", "x", "mask"), ("position_bias", "cache")
+    refuse_other_arguments(part.forward, f"{what}: forward", x_mask, by_name, kind=ConfigError)
+    refuse_other_arguments(part.attend, f"{what}: attend", ATTEND_ARGUMENTS, kind=ConfigError)
 
 
 def wrong_attention(name: str) -> ConfigError:

@@ -57,6 +57,8 @@ def of_type(name: str, value: Any, kind: Any) -> Any:
         return tuple(of_type(f"{name}[{place}]", each, item) for place, each in enumerate(value))
     if RotaryScaling in kinds and (isinstance(value, Mapping | RotaryScaling)):
         return value if isinstance(value, RotaryScaling) else rotary_scaling_of(name, value)
+    if isinstance(value, dict) and any(typing.get_origin(each) is dict for each in kinds):
+        return value
     for each in kinds:
         if typing.get_origin(each) is Literal:
             if isinstance(value, str) and value in typing.get_args(each):
@@ -65,7 +67,8 @@ def of_type(name: str, value: Any, kind: Any) -> Any:
             return value
     if float in kinds and type(value) is int:
         return float(value)
-    choices = [choice for each in kinds if not _is_tuple(each) for choice in typing.get_args(each)]
+    literals = [each for each in kinds if typing.get_origin(each) is Literal]
+    choices = [choice for each in literals for choice in typing.get_args(each)]
     if choices:
         choices += ["true", "false"] if bool in kinds else []
         raise ConfigError(f"{name} = {value!r} is unknown", did_you_mean(str(value), choices))

@@ -1,8 +1,10 @@
 """What the trials of registered parts share: a part as it was, and what no part may do."""
 
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +12,30 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError
 
+Masks = Literal["causal", "padding"]  # of the stack that has a part
+LENGTH, SPLIT = 5, 2  # positions of a trial; those before SPLIT are an earlier part of the text
+SAME = 1e-3  # largest difference of equal outputs, as a share of the largest output
 PYTORCHS = frozenset(vars(nn.Module()))  # the attributes in which PyTorch keeps its own
+OF_A_DEVICE = re.compile(r"cuda|gpu|cpu|device|driver|triton|dtype|data type|fp16|bf16|float16|half", re.I)
+OF_SHAPES = re.compile(r"size|shape|dimension|axis|match|broadcast|einsum", re.I)
+
+
+def differ(one: Tensor, other: Tensor, share: float = SAME) -> bool:
+    """True if two results that should be the same are not."""
+    tolerance = share * float(one.abs().max().clamp(max=torch.finfo(one.dtype).max / 10))
+    return not torch.allclose(one, other, rtol=0.0, atol=tolerance, equal_nan=True)
+
+
+def is_of_any_device(error: Exception) -> bool:
+    """True if a part that fails so on a CPU fails on a GPU, too: for its arguments, names or shapes.
+
+    A kernel for a GPU, or for half precision, fails in many other ways.
+    """
+    if OF_A_DEVICE.search(str(error)):
+        return False
+    if isinstance(error, RuntimeError) and not isinstance(error, NotImplementedError):
+        return OF_SHAPES.search(str(error)) is not None
+    return isinstance(error, TypeError | LookupError | NameError | AttributeError)
 
 
 def changes_input(what: str) -> ConfigError:
@@ -48,6 +73,20 @@ def refuse_unregistered(what: str, part: nn.Module) -> None:
                         "use nn.Parameter for what is trained, register_buffer for other tensors, and"
                         " nn.ModuleList or nn.ParameterList in place of a list",
                     )
+
+
+@contextmanager
+def varied(part: nn.Module) -> Iterator[None]:
+    """A context in which all trained parameters have other numbers, so that none are equal by their start."""
+    trained = [each for each in part.parameters() if each.requires_grad and each.is_floating_point()]
+    before = [each.clone() for each in trained]
+    for each in trained:
+        each += torch.rand_like(each)
+    try:
+        yield
+    finally:
+        for each, value in zip(trained, before, strict=True):
+            each.copy_(value)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.model import Model
 from regard.models.registered import registered_parts
 from regard.models.speech_to_text import SpeechToTextConfig
-from regard.registry import Registry, refuse_other_methods
+from regard.registry import SIMILAR, Registry, refuse_other_methods
 from regard.weights import huggingface_tokenizer
 from regard.weights.families import exported
 from regard.weights.families.bert import BERT, RoBERTa, XLMRoberta
@@ -218,7 +218,7 @@ def to_huggingface(loaded: LoadedModel, family: str | None = None) -> HuggingFac
     """
     chosen = FAMILIES.get(family) if family else None
     if family and chosen is None:
-        raise FolderError(f"unknown family {family!r}", did_you_mean(family, FAMILIES))
+        raise FolderError(f"unknown family {family!r}", did_you_mean(family, FAMILIES, SIMILAR))
     reasons: list[FolderError | ConfigError] = []
     for each in [chosen] if chosen else FAMILIES.values():
         try:
@@ -313,7 +313,9 @@ def _family(table: Mapping[str, Any], path: Path) -> Family:
             f"{path}: auto_map refers to code, which is never run", "regard has no model for it"
         )
     if name not in FAMILIES:
-        raise FolderError(f"{path}: the family {name!r} is not supported", did_you_mean(name, FAMILIES))
+        raise FolderError(
+            f"{path}: the family {name!r} is not supported", did_you_mean(name, FAMILIES, SIMILAR)
+        )
     return FAMILIES[name]
 
 

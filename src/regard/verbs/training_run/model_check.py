@@ -1,11 +1,14 @@
 """Checks the settings of a model before its data are read, which takes minutes for a large corpus."""
 
 import dataclasses
+from contextlib import suppress
 
 import torch
 
 from regard.errors import ConfigError
-from regard.models.build import MODELS, config_class, outline
+from regard.models.build import MODELS, build_model, config_class, outline
+from regard.models.config import ModelConfig
+from regard.models.registered import registered_parts
 from regard.models.vision import VisionConfig
 from regard.training.recomputation import refuse_without_blocks
 from regard.training.trainable import choose_trainable
@@ -18,15 +21,20 @@ SIZES_OF_DATA = {  # stand for the sizes that the data will have
     "num_labels": 2,
 }
 
+SMALL = {"layers": 1, "vocab_size": 2**10}  # settings by their last words
+
 
 def refuse_impossible_model(recipe: Recipe) -> None:
     """Build the model of `[model]` without memory, with sizes as data could have, and freeze its weights.
+
+    Registered parts are tried in a small model.
 
     Not checked are models of images and encoders with a head, whose other sizes follow from the data,
     registered models, and those that start from a pretrained one.
 
     Raises:
-        ConfigError: a setting of `[model]` is unknown or does not fit the others.
+        ConfigError: a setting of `[model]` is unknown or does not fit the others, or a registered part cannot
+            be used.
         RecipeError: `training.freeze` matches nothing, or everything; or `training.recompute_activations` is
             set for a model without blocks.
     """
@@ -54,3 +62,17 @@ def refuse_impossible_model(recipe: Recipe) -> None:
         refuse_without_blocks(model)
     if recipe.training.adapter is None:
         choose_trainable(model, freeze=recipe.training.freeze)
+    if registered_parts(config):
+        _try_parts(config)
+
+
+def _try_parts(config: ModelConfig) -> None:
+    """Build a model of these parts that has one layer in each stack, and a small vocabulary."""
+    names = [field.name for field in dataclasses.fields(config) if getattr(config, field.name)]
+    small = {name: size for name in names for end, size in SMALL.items() if name.endswith(end)}
+    try:
+        config = dataclasses.replace(config, **small)
+    except ConfigError:  # there is none; the parts are tried when the model itself is built
+        return
+    with suppress(RuntimeError):  # as above
+        build_model(config, seed=0)
