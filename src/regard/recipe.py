@@ -275,16 +275,16 @@ def _read_value(kind: Any, value: Any, name: str) -> Any:
 def _read_union(choices: tuple[Any, ...], value: Any, name: str, kind: Any) -> Any:
     if value is None and type(None) in choices:
         return None
-    of_its_form = [each for each in choices if _has_form(each, value)]
+    some = [each for each in choices if each is not type(None)]
+    of_its_form = some if len(some) == 1 else [each for each in some if _has_form(each, value)]
     if len(of_its_form) == 1:
         return _read_value(of_its_form[0], value, name)
     failure: RecipeError | None = None
-    for choice in choices:
-        if choice is not type(None):
-            try:
-                return _read_value(choice, value, name)
-            except RecipeError as error:
-                failure = error
+    for choice in some:
+        try:
+            return _read_value(choice, value, name)
+        except RecipeError as error:
+            failure = error
     raise failure if failure and isinstance(value, Mapping) else _wrong(name, kind, value)
 
 

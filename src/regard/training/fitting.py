@@ -26,6 +26,7 @@ from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.rate_warning import rate_warning
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
+from regard.training.schedule import schedule_width
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainable import choose_trainable
@@ -116,7 +117,7 @@ def fit(
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
             report=report or (lambda record: None),
         )
-        _warn_of_rates(run, settings)
+        _warn_of_rates(run, settings, schedule_width(model, settings.schedule))
         try:
             return trainer.train()
         except IndexError as error:
@@ -135,11 +136,11 @@ def _refuse_unknown_ids(error: IndexError) -> None:
         ) from error
 
 
-def _warn_of_rates(run: RunFolder, settings: TrainingSettings) -> None:
+def _warn_of_rates(run: RunFolder, settings: TrainingSettings, d_model: int) -> None:
     """Warns of a run whose learning rate stays below its peak, unless it has ended."""
     checkpoint = run.latest()
     is_finished = checkpoint is not None and checkpoint.step >= settings.max_steps
-    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})")):
+    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})", d_model=d_model)):
         warnings.warn(warning, stacklevel=3)
 
 

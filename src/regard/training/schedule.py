@@ -14,6 +14,8 @@ from regard.recipe import check_types
 from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
 
 DEFAULT_WARMUP_STEPS = 1000
+DEFAULT_RATE = 1e-3  # the peak
+PAPER_FACTOR = 1.0  # of equation 3 of Vaswani et al. 2017, in place of a peak
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
 TRIED = 100  # updates whose rates a registered schedule is asked for before training
@@ -71,7 +73,8 @@ class ScheduleSettings:
     # how the rate falls after the warm-up: noam, inverse_square_root, cosine, linear, constant, or a
     # registered one: see `register_schedule`
     kind: str = "inverse_square_root"
-    learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
+    # the peak, after the warm-up: 0.001 if it is not set; for noam the factor of d_model^-0.5: 1, the paper's
+    learning_rate: float | None = None
     warmup_steps: int | None = None  # updates of the warm-up; 1000 if `warmup` is not given either
     warmup: float | None = None  # the length of the warm-up as a share of the run, in place of `warmup_steps`
     final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`; 0 for other kinds
@@ -79,8 +82,9 @@ class ScheduleSettings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        if self.learning_rate <= 0:
-            raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
+        if self.learning_rate is not None and self.learning_rate <= 0:
+            hint = "1 is the paper's factor" if self.kind == "noam" else "try 0.001"
+            raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", hint)
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
                 f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are both given",
@@ -107,6 +111,12 @@ class ScheduleSettings:
                 f"final = {self.final} has no effect with kind = {self.kind!r}",
                 f"set it to 0, or take kind {' or '.join(map(repr, KINDS_WITH_FINAL))}",
             )
+
+    @property
+    def given_or_default_rate(self) -> float:
+        """`learning_rate`, or where it is not given 0.001, for noam 1."""
+        default = PAPER_FACTOR if self.kind == "noam" else DEFAULT_RATE
+        return default if self.learning_rate is None else self.learning_rate
 
     def share_reached(self, max_steps: int) -> float:
         """The highest rate of a run of `max_steps`, as a share of the rate after the warm-up."""
@@ -182,9 +192,9 @@ class Schedule:
         """The rate before the cooldown."""
         warmup = self.settings.warmup_of(self.max_steps)
         if self.settings.kind == "noam":  # Vaswani et al. 2017, equation 3, times `learning_rate`
-            factor = self.settings.learning_rate * self.d_model**-0.5
+            factor = self.settings.given_or_default_rate * self.d_model**-0.5
             return factor * min(step**-0.5, step * warmup**-1.5)
-        peak = self.settings.learning_rate
+        peak = self.settings.given_or_default_rate
         if step <= warmup:
             return peak * step / warmup
         if self.settings.kind == "inverse_square_root":
