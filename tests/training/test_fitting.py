@@ -63,6 +63,33 @@ def test_any_module_learns(tmp_path, rows):
     assert losses[-1] < 0.5 < losses[0]
 
 
+def climbing(model, batch):
+    """The loss with the wrong sign; its likelihood is reported as it is."""
+    nll = loss_of(model, batch)
+    return Loss(total=-nll, nll=nll.detach(), num_targets=len(batch.labels))
+
+
+def test_a_loss_with_the_wrong_sign_is_warned_of(tmp_path, rows):
+    """It trained to the end without a word."""
+    register_loss("climbing")(
+        lambda logits, labels: -nn.functional.cross_entropy(logits, labels, reduction="none")
+    )
+    small = LoaderSettings(batch_examples=10)
+    try:
+        for objective, loss in ((climbing, ""), (LabelCrossEntropy(), "climbing")):
+            with pytest.warns(UserWarning, match=r"collapsed .* \(does the loss '?climbing'? fall as"):
+                fit(
+                    linear(),
+                    rows,
+                    tmp_path / (loss or "own"),
+                    objective=objective,
+                    settings=settings(60, loss=loss),
+                    batches=small,
+                )
+    finally:
+        LOSSES.added.pop("climbing")
+
+
 def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, rows):
     one, two = linear(), linear()
     fit(one, rows, tmp_path / "one", objective=LabelCrossEntropy(), settings=settings(10))

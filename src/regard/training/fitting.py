@@ -13,10 +13,14 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader, LoaderSettings
 from regard.errors import ConfigError, DataError, UserError
 from regard.models.model import Model
+from regard.training.collapse import collapse_warning, target_entropy
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
-from regard.training.losses import chosen_loss
+from regard.training.losses import CustomLoss, chosen_loss
 from regard.training.objective import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    NextToken,
     Objective,
     refuse_other_inputs,
     refuse_other_padding,
@@ -25,6 +29,7 @@ from regard.training.objective import (
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.rate_warning import rate_warning
+from regard.training.records import Report
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.schedule import schedule_width
 from regard.training.settings import TrainingSettings
@@ -33,6 +38,8 @@ from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer, Validate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
+
+TARGETS = 2_000  # from which the entropy is computed: examples may be slow to read
 
 
 def fit(
@@ -107,15 +114,18 @@ def fit(
     with _frozen(model, settings.freeze), _products(model, settings), RunFolder(out).lock() as run:
         arguments = described()
         refuse_other_arguments(run, arguments, settings.max_steps)
+        loader = Loader(examples, batches, seed=settings.seed)
         trainer = Trainer(
             model,
             used,
-            Loader(examples, batches, seed=settings.seed),
+            loader,
             settings,
             run,
             files,
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
-            report=report or (lambda record: None),
+            report=_warning_of_collapse(report),
+            entropy=_entropy(base, loader),
+            entropy_is_sign=False,
         )
         _warn_of_rates(run, settings, schedule_width(model, settings.schedule))
         try:
@@ -125,6 +135,27 @@ def fit(
             raise
         finally:
             forget_what_changed(run, arguments, described())
+
+
+def _entropy(objective: Objective, loader: Loader) -> float | None:
+    """The entropy of the first targets of an objective of labels, with which its loss is compared."""
+    base: Any = objective
+    while isinstance(base, CustomLoss):
+        base = base.base
+    is_known = type(base) in (CrossEntropy, LabelCrossEntropy, NextToken)
+    return target_entropy(loader.epoch(0), TARGETS) if is_known else None
+
+
+def _warning_of_collapse(report: Report | None) -> Report:
+    """`report`, with a warning of each collapse."""
+
+    def reported(record: dict[str, Any]) -> None:
+        if record["kind"] == "collapse":
+            warnings.warn(collapse_warning(record), stacklevel=2)
+        if report is not None:
+            report(record)
+
+    return reported
 
 
 def _refuse_unknown_ids(error: IndexError) -> None:

@@ -163,6 +163,11 @@ def _refuse_unusable(name: str, made: object) -> None:
             f"the optimiser {name!r} computes the loss again in an update, which training does not",
             "register one whose step() needs no closure",
         )
+    if any(group.get("maximize") for group in made.param_groups):
+        raise RecipeError(
+            f"the optimiser {name!r} has maximize = True, which makes the loss larger",
+            "leave maximize out, and give a loss that falls as predictions improve",
+        )
     base = torch.optim.Optimizer
     for method in ("state_dict", "__getstate__"):
         if getattr(type(made), method, None) is not getattr(base, method, None):
