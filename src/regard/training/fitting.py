@@ -13,6 +13,8 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader, LoaderSettings
 from regard.errors import ConfigError, DataError, UserError
 from regard.models.model import Model
+from regard.registry import refuse_not_callable
+from regard.registry import refuse_other_arguments as refuse_uncallable_with
 from regard.training.collapse import collapse_warning, target_entropy
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
@@ -96,6 +98,10 @@ def fit(
         RunError: losses stayed non-finite after going back to a checkpoint.
     """
     refuse_other_inputs(model, objective, examples)
+    for name, given, argument in (("validate", validate, "model"), ("report", report, "record")):
+        if given is not None:
+            refuse_not_callable(given, f"`{name}`")
+            refuse_uncallable_with(given, f"`{name}`", (argument,))
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()
