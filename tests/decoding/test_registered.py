@@ -153,6 +153,25 @@ def test_a_rule_needs_a_tokenizer_and_must_be_one(odd):
         strategy(rules=("none",))
 
 
+def test_a_search_with_a_field_that_nothing_sets_is_refused_by_the_name_of_the_field():
+    with pytest.raises(ConfigError, match="'strict' has the field 'must' without a default") as caught:
+
+        @register_search("strict")
+        @dataclass(frozen=True, kw_only=True)
+        class Strict(BeamSearch):
+            must: int
+
+    assert "give `must` a default" in caught.value.hint
+
+    @dataclass(frozen=True, kw_only=True)
+    @register_search("late")
+    class Late(BeamSearch):
+        must: int
+
+    with pytest.raises(ConfigError, match="'late' has the field 'must' without a default"):
+        strategy(search="late")
+
+
 @pytest.mark.parametrize("settings", [GenerationSettings, ContinuationSettings])
 def test_unknown_names_are_refused_with_the_nearest_one(settings, odd, pruned):
     for given, near in (({"rules": ("ood",)}, "'odd'"), ({"search": "prund"}, "'pruned'")):
