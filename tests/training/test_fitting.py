@@ -90,6 +90,31 @@ def test_a_loss_with_the_wrong_sign_is_warned_of(tmp_path, rows):
         LOSSES.added.pop("climbing")
 
 
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_a_registered_loss_that_is_divided_by_its_targets_is_refused_as_an_objective_is(
+    tmp_path, rows, r_drop
+):
+    """It trained at a loss hundreds of times too small."""
+
+    def divided(logits, labels):
+        return nn.functional.cross_entropy(logits, labels, reduction="none") / len(labels)
+
+    register_loss("divided")(divided)
+    model = nn.Sequential(linear(), nn.Dropout(0.1))
+    try:
+        with pytest.raises(UserError, match="'divided' divides by the number of targets") as caught:
+            fit(
+                model,
+                rows,
+                tmp_path / "run",
+                objective=LabelCrossEntropy(),
+                settings=settings(5, loss="divided", r_drop=r_drop),
+            )
+        assert "each target" in caught.value.hint
+    finally:
+        LOSSES.added.pop("divided")
+
+
 def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, rows):
     one, two = linear(), linear()
     fit(one, rows, tmp_path / "one", objective=LabelCrossEntropy(), settings=settings(10))

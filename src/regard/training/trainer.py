@@ -219,7 +219,7 @@ class Trainer:
         if not found.is_finite:
             self._skip(launched)
             return
-        if launched.step == 1 and not is_own(self.gradients.objective, with_registered=False):
+        if launched.step == 1 and not is_own(self.gradients.objective):
             refuse_zero_gradient(found.norm, self.gradients.objective)
         state.skipped_in_a_row = 0
         state.target_tokens += found.num_targets
@@ -356,7 +356,7 @@ class Trainer:
         )
         if why is None or state.watch.is_over:
             return
-        if not is_own(self.gradients.objective, with_registered=False):
+        if not is_own(self.gradients.objective):
             why += f" (does the loss {objective_name(self.gradients.objective)} fall as predictions improve?)"
         checkpoint = None
         if state.watch.retries < settings.retries:
