@@ -128,6 +128,7 @@ def test_two_runs_with_the_same_settings_are_equal(tmp_path, base):
     assert run(tmp_path, BASE) == base
 
 
+@pytest.mark.filterwarnings("ignore:training has collapsed")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_setting_changes_the_run_or_is_refused_by_name(tmp_path, name, squared_loss, base):
     if name == "products" and not has_bfloat16():

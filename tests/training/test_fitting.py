@@ -318,6 +318,29 @@ def test_a_wrong_validation_is_refused_with_a_hint(tmp_path, rows, found, messag
     assert caught.value.hint
 
 
+def test_a_score_of_ones_own_selects_the_best_model(tmp_path, rows):
+    scores = iter([9.0, 7.0, 8.0])
+    state = fit(
+        linear(),
+        rows,
+        tmp_path / "run",
+        objective=LabelCrossEntropy(),
+        settings=settings(15, best_metric="-perplexity"),
+        validate=lambda model: {"perplexity": next(scores)},
+    )
+    assert (state.best_value, state.best_step) == (7.0, 10)
+    with pytest.raises(UserError, match="returned 'other', but not 'loss'") as caught:
+        fit(
+            linear(),
+            rows,
+            tmp_path / "other",
+            objective=LabelCrossEntropy(),
+            settings=settings(5),
+            validate=lambda model: {"other": 1.0},
+        )
+    assert "'-other' (less is better)" in caught.value.hint
+
+
 def test_a_validation_may_return_tensors(tmp_path, rows):
     state = fit(
         linear(),

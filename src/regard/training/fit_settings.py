@@ -6,7 +6,7 @@ from typing import Any
 from regard.data.loader import LoaderSettings
 from regard.errors import RecipeError
 from regard.training.objective import Objective
-from regard.training.settings import TrainingSettings
+from regard.training.settings import TrainingSettings, measured_name
 
 APPLIED = {
     "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
@@ -69,5 +69,5 @@ def _refuse_unmeasured(settings: TrainingSettings, has_validate: bool) -> None:
         if metric not in (None, "loss") and not has_validate:
             raise RecipeError(
                 f"training.{setting} = {metric!r}: without `validate`, fit measures only the loss",
-                f"give a function `validate` that returns {metric!r}, or leave {setting} out",
+                f"give a function `validate` that returns {measured_name(metric)!r}, or leave {setting} out",
             )

@@ -34,7 +34,7 @@ from regard.training.rate_warning import rate_warning
 from regard.training.records import Report
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
 from regard.training.schedule import schedule_width
-from regard.training.settings import TrainingSettings
+from regard.training.settings import METRICS, TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer, Validate
@@ -82,8 +82,9 @@ def fit(
             `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
-        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. A
-            score of yours may have the name of one of the metrics.
+        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. For a
+            score of yours the setting has a sign: best_metric = "-perplexity" if less is better,
+            "+agreement" if more is.
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
@@ -222,13 +223,15 @@ def _checked(validate: Validate, settings: TrainingSettings) -> Validate:
         if not isinstance(metrics, Mapping):
             raise UserError(
                 f"`validate` returned {type(metrics).__name__}, not a dictionary of scores",
-                f"return {{{settings.best_metric!r}: number}}",
+                f"return {{{settings.choosing[0]!r}: number}}",
             )
         if missing := [name for name in settings.choosing if name not in metrics]:
             known = ", ".join(map(repr, metrics)) or "nothing"
+            found = next((name for name in metrics if isinstance(name, str)), "score")
+            chosen = repr(found) if found in METRICS else f"'-{found}' (less is better) or '+{found}'"
             raise UserError(
                 f"`validate` returned {known}, but not {missing[0]!r}, which selects the best model",
-                f"return {missing[0]!r} too, or set training.best_metric to a score that it returns",
+                f"return {missing[0]!r} too, or set training.best_metric to {chosen}",
             )
         return {name: _number(name, value) for name, value in metrics.items()}
 

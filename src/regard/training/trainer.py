@@ -356,7 +356,7 @@ class Trainer:
         )
         if why is None or state.watch.is_over:
             return
-        if not is_own(self.gradients.objective):
+        if "loss" in why and not is_own(self.gradients.objective):
             why += f" (does the loss {objective_name(self.gradients.objective)} fall as predictions improve?)"
         checkpoint = None
         if state.watch.retries < settings.retries:
