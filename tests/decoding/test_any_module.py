@@ -150,8 +150,8 @@ def test_probabilities_are_refused_and_log_probabilities_are_logits(model, dtype
 @pytest.mark.parametrize(
     ("ids", "lengths", "message"),
     [
-        ([[4]], [5], r"src_lengths\[0\] is 5, but rows of src_ids have 1 id"),
-        ([[4, 5], [6, 0]], [2, -1], r"src_lengths\[1\] is -1, but rows of src_ids have 2 ids"),
+        ([[4]], [5], r"src_lengths\[0\] is 5, but src_ids has the width 1"),
+        ([[4, 5], [6, 0]], [2, -1], r"src_lengths\[1\] is -1, but src_ids has the width 2"),
         ([[4, 5], [6, -100]], [2, 2], r"src_ids\[1\] has the id -100"),
     ],
 )

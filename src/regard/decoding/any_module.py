@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from regard.counted import counted
 from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
@@ -109,7 +108,7 @@ def _refuse_other_sources(
     for row, (ids, length) in enumerate(zip(src_ids, src_lengths.tolist(), strict=True)):
         if not 0 <= length <= width:
             raise ConfigError(
-                f"src_lengths[{row}] is {length}, but rows of src_ids have {counted(width, 'id')}",
+                f"src_lengths[{row}] is {length}, but src_ids has the width {width}",
                 "count the ids of each row that are not padding",
             )
         if bool((ids[:length] < 0).any()):

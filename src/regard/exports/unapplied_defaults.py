@@ -16,8 +16,8 @@ WITHOUT_EFFECT = frozenset({
 })  # fmt: skip
 # of most models, and of little effect on an output: README.md alone names them
 USUAL = frozenset({
-    "max_length", "max_length_ratio", "max_length_offset", "max_new_tokens", "beam_size", "length_penalty",
-    "alpha", "lower_capitals", "split_above",
+    "max_length", "max_length_ratio", "max_length_offset", "max_new_tokens", "length_penalty", "alpha",
+    "lower_capitals", "split_above",
 })  # fmt: skip
 UNAPPLIED = "unapplied_defaults"  # of a certificate
 # values with which a control changes nothing, besides None, 0, False and ()
