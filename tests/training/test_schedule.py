@@ -222,6 +222,17 @@ def test_a_registered_schedule_that_counts_its_calls_is_refused(registered):
         schedule(kind="counts", warmup_steps=10)
 
 
+def test_the_options_of_a_recipe_are_arguments_of_the_schedule(registered):
+    register_schedule("power")(lambda step, warmup, max_steps, power=1: (1 - step / max_steps) ** power)
+    rate = schedule(kind="power", options={"power": 2}, learning_rate=1.0, warmup_steps=10)
+    assert rate(500) == pytest.approx(0.25)
+    with pytest.raises(RecipeError, match=r"schedule\.options: the schedule 'power': .*'powr'") as refused:
+        schedule(kind="power", options={"powr": 2})
+    assert "'power'" in refused.value.hint
+    with pytest.raises(RecipeError, match="options have no effect with kind = 'cosine'"):
+        ScheduleSettings(kind="cosine", options={"power": 2})
+
+
 def test_a_registered_schedule_of_other_arguments_is_refused(registered):
     register_schedule("short")(lambda step: 1.0)
     with pytest.raises(RecipeError, match="'short': too many positional arguments"):

@@ -64,6 +64,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "clip_norm": 0.0,
         "label_smoothing": 0.1,
         "loss": "",
+        "loss_options": {},
         "r_drop": 0.0,
         "moving_average": 0.0,
         "average_last": 0,

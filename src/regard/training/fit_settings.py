@@ -9,10 +9,10 @@ from regard.training.objective import Objective
 from regard.training.settings import TrainingSettings, measured_name
 
 APPLIED = {
-    "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
-    "precision", "products", "recompute_activations", "report_every", "validate_every", "save_every", "keep",
-    "patience", "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule",
-    "optimizer",
+    "seed", "max_steps", "accumulate", "clip_norm", "loss", "loss_options", "r_drop", "moving_average",
+    "average_last", "precision", "products", "recompute_activations", "report_every", "validate_every",
+    "save_every", "keep", "patience", "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze",
+    "schedule", "optimizer",
 }  # fmt: skip
 # setting -> what to do instead; these belong to a recipe
 REFUSED = {

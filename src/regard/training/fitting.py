@@ -106,7 +106,7 @@ def fit(
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()
-    base = chosen_loss(settings.loss, objective)
+    base = chosen_loss(settings.loss, objective, settings.loss_options)
     used = with_r_drop(base, settings.r_drop)
     if settings.r_drop:
         refuse_without_dropout(model, settings.r_drop)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from regard.errors import RecipeError, did_you_mean
 from regard.models.adapters import AdapterSettings
@@ -11,6 +11,7 @@ from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.products import Products
+from regard.training.registered_options import refuse_unwritable_options
 from regard.training.schedule import ScheduleSettings
 
 Metric = Literal[
@@ -65,6 +66,7 @@ class TrainingSettings:
     clip_norm: float = 0.0  # the largest norm of the gradient; 0: no clipping
     label_smoothing: float = 0.1  # share of the target probability that is spread over all labels; 0: none
     loss: str = ""  # the name of a registered loss instead of the task's own: see `register_loss`
+    loss_options: dict[str, Any] = field(default_factory=dict, hash=False)  # arguments of a registered loss
     r_drop: float = 0.0  # weight of R-Drop's divergence; doubles the cost of an update
     moving_average: float = 0.0  # decay of the exponential moving average of weights, e.g. 0.998
     average_last: int = 0  # also validate the mean of the last k checkpoints at the end
@@ -108,6 +110,12 @@ class TrainingSettings:
                 raise RecipeError(
                     f"training.{name} must lie in [0, 1), not {getattr(self, name)}", "0 turns it off"
                 )
+        refuse_unwritable_options("training.loss_options", self.loss_options)
+        if self.loss_options and not self.loss:
+            raise RecipeError(
+                "training.loss_options have no effect without training.loss",
+                "leave them out, or name a registered loss",
+            )
         if self.seed >= 2**62:
             raise RecipeError(f"training.seed is too large: {self.seed}", "give a number below 2^62")
         if self.distillation is not None and self.r_drop:
