@@ -2,7 +2,8 @@
 
     python examples/loss.py
 
-A recipe names it: `[training] loss = "focal"`. Reports and validation still show the cross-entropy.
+A recipe names it: `[training] loss = "focal"`, and may set gamma: `loss_options = { gamma = 3.0 }`. Reports
+and validation still show the cross-entropy.
 """
 
 import torch.nn.functional as F
@@ -15,11 +16,11 @@ from regard.training import register_loss
 
 @register_loss("focal")
 def focal(
-    logits: Float[Tensor, "targets classes"], labels: Int64[Tensor, " targets"]
+    logits: Float[Tensor, "targets classes"], labels: Int64[Tensor, " targets"], *, gamma: float = 2.0
 ) -> Float[Tensor, " targets"]:
-    """(1 - p)^2 times the cross-entropy: targets that are likely already count little."""
+    """(1 - p)^gamma times the cross-entropy: targets that are likely already count little."""
     nll = F.cross_entropy(logits, labels, reduction="none")
-    return (1 - (-nll).exp()) ** 2 * nll
+    return (1 - (-nll).exp()) ** gamma * nll
 
 
 SMALL = [  # sequences of five symbols, learned in seconds

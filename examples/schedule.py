@@ -2,8 +2,8 @@
 
     python examples/schedule.py
 
-A recipe names it: `[training.schedule] kind = "restarts"`. `regard plot schedule` draws it if an installed
-package registers it.
+A recipe names it: `[training.schedule] kind = "restarts"`, and may set `options = { cycles = 5 }`. `regard
+plot schedule` draws it if an installed package registers it.
 """
 
 import math
@@ -11,14 +11,12 @@ import math
 import regard
 from regard.training import Schedule, ScheduleSettings, register_schedule
 
-CYCLES = 3
-
 
 @register_schedule("restarts")
-def restarts(step: int, warmup: int, max_steps: int) -> float:
-    """Falls from 1 to 0 in each of three cycles after the warm-up."""
+def restarts(step: int, warmup: int, max_steps: int, cycles: int = 3) -> float:
+    """Falls from 1 to 0 in each of the cycles after the warm-up."""
     progress = (step - warmup) / max(1, max_steps - warmup)  # from 0 to 1
-    return (1 + math.cos(math.pi * (progress * CYCLES % 1.0))) / 2
+    return (1 + math.cos(math.pi * (progress * cycles % 1.0))) / 2
 
 
 SMALL = [  # sequences of five symbols, learned in seconds

@@ -45,7 +45,7 @@ class Loop(ABC):
                 },
                 {"params": [each for each in trained if each.ndim <= 1], "weight_decay": 0.0},
             ],
-            lr=training.schedule.learning_rate,
+            lr=training.schedule.given_or_default_rate,
             betas=(settings.beta1, settings.beta2),
             eps=settings.epsilon,
         )

@@ -132,6 +132,35 @@ def test_a_module_with_other_arguments_or_outputs_is_refused():
         decode(lambda source, lengths, target: torch.zeros(1, 12), ids, lengths, GreedySearch())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_probabilities_are_refused_and_log_probabilities_are_logits(model, dtype):
+    """Their softmax gave other hypotheses without a word."""
+    ids, lengths, search = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([3, 2]), BeamSearch(size=2)
+
+    def found(change):
+        return decode(lambda *given: change(model.eval()(*given).to(dtype)), ids, lengths, search)
+
+    with pytest.raises(ConfigError, match="probabilities, not logits"):
+        found(lambda logits: logits.softmax(dim=-1))
+    same, usual = found(lambda logits: logits.log_softmax(dim=-1)), found(lambda logits: logits)
+    if dtype == torch.float32:
+        assert [each.ids for row in same for each in row] == [each.ids for row in usual for each in row]
+
+
+@pytest.mark.parametrize(
+    ("ids", "lengths", "message"),
+    [
+        ([[4]], [5], r"src_lengths\[0\] is 5, but src_ids has the width 1"),
+        ([[4, 5], [6, 0]], [2, -1], r"src_lengths\[1\] is -1, but src_ids has the width 2"),
+        ([[4, 5], [6, -100]], [2, 2], r"src_ids\[1\] has the id -100"),
+    ],
+)
+def test_sources_that_are_not_padded_rows_of_ids_are_refused(model, ids, lengths, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        decode(model, ids, lengths, GreedySearch())
+    assert error.value.hint
+
+
 def test_other_doors_refuse_a_special_token_that_is_none():
     with pytest.raises(ConfigError, match="bos_id = None is not the id of a token"):
         refuse_other_id("bos_id", None)

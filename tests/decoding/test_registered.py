@@ -100,6 +100,35 @@ def test_a_rule_holds_in_each_search_and_in_each_batch(model, odd, settings):
     assert [each.ids for [each] in alone] == [each.ids for [each] in found]
 
 
+@pytest.mark.parametrize("settings", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}], ids=str)
+@pytest.mark.parametrize("left", [[], [3]], ids=["nothing", "the end"])
+def test_a_rule_that_forbids_all_first_tokens_is_warned_of_by_name(model, settings, left):
+    """A mask the wrong way round gave empty translations without a word."""
+
+    class Reversed(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            kept = log_probs[:, left].clone()
+            log_probs[:] = -torch.inf
+            log_probs[:, left] = kept
+
+    register_rule("reversed")(lambda tokenizer, special: Reversed())
+    search = strategy(**settings, rules=("reversed",))
+    with pytest.warns(UserWarning, match="rules of Reversed forbid every first token"):
+        found = decode_all(search, model, SOURCES)
+    assert not any(each.ids for [each] in found)
+
+
+def test_a_rule_that_forbids_all_later_tokens_ends_a_text_without_a_warning(model):
+    class Short(ForbiddingRule):
+        def __call__(self, log_probs, generated):
+            if generated.length > generated.prefix_lengths.min():
+                log_probs[:] = -torch.inf
+
+    register_rule("short")(lambda tokenizer, special: Short())
+    found = decode_all(strategy(rules=("short",)), model, SOURCES)
+    assert all(len(each.ids) <= 1 for [each] in found)
+
+
 def test_a_rule_that_only_looks_like_a_ban_is_called_by_the_fast_step(model):
     class Odd(BannedTokens):
         def __call__(self, log_probs, generated):
@@ -122,6 +151,25 @@ def test_a_rule_needs_a_tokenizer_and_must_be_one(odd):
     register_rule("none")(lambda tokenizer, special: None)
     with pytest.raises(ConfigError, match="'none' gives NoneType"):
         strategy(rules=("none",))
+
+
+def test_a_search_with_a_field_that_nothing_sets_is_refused_by_the_name_of_the_field():
+    with pytest.raises(ConfigError, match="'strict' has the field 'must' without a default") as caught:
+
+        @register_search("strict")
+        @dataclass(frozen=True, kw_only=True)
+        class Strict(BeamSearch):
+            must: int
+
+    assert "give `must` a default" in caught.value.hint
+
+    @dataclass(frozen=True, kw_only=True)
+    @register_search("late")
+    class Late(BeamSearch):
+        must: int
+
+    with pytest.raises(ConfigError, match="'late' has the field 'must' without a default"):
+        strategy(search="late")
 
 
 @pytest.mark.parametrize("settings", [GenerationSettings, ContinuationSettings])

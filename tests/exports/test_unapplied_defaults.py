@@ -6,8 +6,18 @@ import pytest
 
 from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.settings import GenerationSettings
-from regard.exports import ctranslate2_folder, onnx_folder
-from regard.exports.unapplied_defaults import WITHOUT_EFFECT, unapplied_defaults, unapplied_line
+from regard.exports import ctranslate2_folder, huggingface_folder, onnx_folder
+from regard.exports.ctranslate2_folder import CTRANSLATE2
+from regard.exports.gguf_folder import GGUF
+from regard.exports.onnx_folder import ONNX
+from regard.exports.unapplied_defaults import (
+    UNAPPLIED,
+    WITHOUT_EFFECT,
+    unapplied_defaults,
+    unapplied_line,
+    unapplied_warning,
+)
+from regard.exports.web_folder import WEB
 from tests.exports.engine_models import small_model
 
 SETTINGS = {"encoder_decoder": GenerationSettings, "decoder_only": ContinuationSettings}
@@ -42,6 +52,24 @@ def test_the_line_names_values():
     assert "do not apply these decoding defaults of the model: `ban = ['Hund']`." in unapplied_line(
         loaded, onnx_folder.APPLIED, "The loops do"
     )
+
+
+TARGETS = (ONNX, WEB, CTRANSLATE2, GGUF, huggingface_folder.OWN)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.key)
+def test_a_default_search_and_default_rules_are_warned_of(target):
+    kind = "decoder_only" if target is GGUF else "encoder_decoder"
+    chosen = {"search": "pruned_beam", "rules": ["no_a"]}
+
+    def warning(generation):
+        loaded = with_defaults(kind, **NEUTRAL, **generation)
+        return unapplied_warning({UNAPPLIED: unapplied_defaults(loaded, target.applied(loaded))})
+
+    found = warning(chosen)
+    assert "search = 'pruned_beam'" in found
+    assert "rules = ['no_a']" in found
+    assert warning({"max_length": 200, "beam_size": 0}) == "", "most models have one"
 
 
 @pytest.mark.parametrize("size", [None, 1, 7])

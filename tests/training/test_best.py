@@ -1,9 +1,11 @@
 """The best model is chosen by one metric or by two; NaN is never better, and of one metric equals are not."""
 
 import math
+import re
 
 import pytest
 
+from regard.errors import RecipeError
 from regard.training.best import better, record_best, reset_best
 from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
@@ -29,6 +31,32 @@ TWO = TrainingSettings(best_metric="accuracy", second_metric="loss")
 def test_one_metric_has_to_be_better_than_ever(settings, value, is_better):
     state = TrainingState(best_value=1.0)
     assert better({settings.best_metric: value}, settings, state) == [is_better]
+
+
+@pytest.mark.parametrize(("metric", "values"), [("-perplexity", (9.0, 8.0)), ("+agreement", (8.0, 9.0))])
+def test_a_metric_of_ones_own_has_the_sign_of_what_is_better(metric, values):
+    state, settings = TrainingState(), TrainingSettings(best_metric=metric)
+    [name] = settings.choosing
+    assert name == metric[1:]
+    assert [record_best({name: value}, settings, state) for value in (*values, values[0])] == [
+        True,
+        True,
+        False,
+    ]
+    assert state.best_value == values[1]
+    two = TrainingSettings(best_metric="loss", second_metric=metric)
+    same = TrainingState(best_value=1.0, second_value=values[0])
+    assert better({"loss": 1.0, name: values[1]}, two, same) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("metric", "hint"),
+    [("perplexity", "'-perplexity' if less is better"), ("acuracy", "'accuracy'"), ("-bleu", "write 'bleu'")],
+)
+def test_a_name_without_a_sign_is_one_of_regards_own(metric, hint):
+    with pytest.raises(RecipeError, match=re.escape(repr(metric))) as refused:
+        TrainingSettings(second_metric=metric)
+    assert hint in refused.value.hint
 
 
 @pytest.mark.parametrize(("value", "is_better"), [(5.0, True), (math.nan, False)])

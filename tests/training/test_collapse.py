@@ -294,7 +294,7 @@ def test_a_state_of_an_older_version_has_no_counts_of_divergence():
             TrainingState.from_dict({**values, "watch": changed})
 
 
-LATER = ["start", "updates", "skipped_updates"]
+LATER = ["start", "updates", "skipped_updates", "previous"]
 
 
 # One validation after the other
@@ -434,6 +434,31 @@ def test_a_validation_loss_that_rises_while_no_update_counts_is_no_collapse():
         found = watch.add_validation(step, {"loss": 2.0 + step}, entropy=None, checked=True, best_step=1)
         assert found is None
     assert watch.rises == 5
+
+
+def test_without_an_entropy_a_loss_that_also_rises_is_a_divergence():
+    """As of objectives of one's own: the first update alone may have had easy targets."""
+    far, further, nearer = ([9.0] * 5, {}), ([20.0] * 5, {}), ([8.0] * 5, {})
+    assert "far above" in young(([2.0], {}), far, further, entropy=None)[-1]
+    assert young(([2.0], {}), far, nearer, nearer, entropy=None) == [None] * 4, "it falls"
+    assert young(([-2.0], {}), ([-3.0] * 5, {}), ([-2.5] * 5, {}), entropy=None) == [None] * 3, "a density"
+    better = [(losses, {"loss": 3.0 - step}) for step, (losses, _) in enumerate((([2.0], {}), far, further))]
+    assert young(*better, entropy=None) == [None] * 3, "the validation loss falls"
+
+
+def test_a_registered_loss_may_stay_at_the_entropy_but_not_diverge():
+    def last(training):
+        watch, found = CollapseDetector(start=2.0), None
+        for step in (1, 2):
+            for _ in range(5):
+                watch.count(training * 10, 10)
+            found = watch.add_validation(
+                step, {"loss": 2.0}, entropy=1.0, checked=True, best_step=1, entropy_is_sign=False
+            )
+        return found
+
+    assert last(1.0) is None
+    assert "far above" in last(9.0)
 
 
 def test_a_good_validation_is_better_than_the_first_and_without_a_sign():

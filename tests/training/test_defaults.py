@@ -32,7 +32,7 @@ DEFAULTS = {
         "layer_decay": 1.0,
     },
     ScheduleSettings: {
-        "kind": "inverse_square_root", "learning_rate": 1e-3, "warmup_steps": None, "warmup": None,
+        "kind": "inverse_square_root", "learning_rate": None, "warmup_steps": None, "warmup": None,
         "final": 0.0, "cooldown": 0.0,
     },
     CollapseSettings: {"retries": 2, "after": 500},

@@ -63,6 +63,58 @@ def test_any_module_learns(tmp_path, rows):
     assert losses[-1] < 0.5 < losses[0]
 
 
+def climbing(model, batch):
+    """The loss with the wrong sign; its likelihood is reported as it is."""
+    nll = loss_of(model, batch)
+    return Loss(total=-nll, nll=nll.detach(), num_targets=len(batch.labels))
+
+
+def test_a_loss_with_the_wrong_sign_is_warned_of(tmp_path, rows):
+    """It trained to the end without a word."""
+    register_loss("climbing")(
+        lambda logits, labels: -nn.functional.cross_entropy(logits, labels, reduction="none")
+    )
+    small = LoaderSettings(batch_examples=10)
+    try:
+        for objective, loss in ((climbing, ""), (LabelCrossEntropy(), "climbing")):
+            with pytest.warns(UserWarning, match=r"collapsed .* \(does the loss '?climbing'? fall as"):
+                fit(
+                    linear(),
+                    rows,
+                    tmp_path / (loss or "own"),
+                    objective=objective,
+                    settings=settings(60, loss=loss),
+                    batches=small,
+                )
+    finally:
+        LOSSES.added.pop("climbing")
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_a_registered_loss_that_is_divided_by_its_targets_is_refused_as_an_objective_is(
+    tmp_path, rows, r_drop
+):
+    """It trained at a loss hundreds of times too small."""
+
+    def divided(logits, labels):
+        return nn.functional.cross_entropy(logits, labels, reduction="none") / len(labels)
+
+    register_loss("divided")(divided)
+    model = nn.Sequential(linear(), nn.Dropout(0.1))
+    try:
+        with pytest.raises(UserError, match="'divided' divides by the number of targets") as caught:
+            fit(
+                model,
+                rows,
+                tmp_path / "run",
+                objective=LabelCrossEntropy(),
+                settings=settings(5, loss="divided", r_drop=r_drop),
+            )
+        assert "each target" in caught.value.hint
+    finally:
+        LOSSES.added.pop("divided")
+
+
 def test_a_run_in_two_parts_is_the_run_in_one(tmp_path, rows):
     one, two = linear(), linear()
     fit(one, rows, tmp_path / "one", objective=LabelCrossEntropy(), settings=settings(10))
@@ -326,6 +378,29 @@ def test_a_wrong_validation_is_refused_with_a_hint(tmp_path, rows, found, messag
             validate=lambda model: found,
         )
     assert caught.value.hint
+
+
+def test_a_score_of_ones_own_selects_the_best_model(tmp_path, rows):
+    scores = iter([9.0, 7.0, 8.0])
+    state = fit(
+        linear(),
+        rows,
+        tmp_path / "run",
+        objective=LabelCrossEntropy(),
+        settings=settings(15, best_metric="-perplexity"),
+        validate=lambda model: {"perplexity": next(scores)},
+    )
+    assert (state.best_value, state.best_step) == (7.0, 10)
+    with pytest.raises(UserError, match="returned 'other', but not 'loss'") as caught:
+        fit(
+            linear(),
+            rows,
+            tmp_path / "other",
+            objective=LabelCrossEntropy(),
+            settings=settings(5),
+            validate=lambda model: {"other": 1.0},
+        )
+    assert "'-other' (less is better)" in caught.value.hint
 
 
 def test_a_validation_may_return_tensors(tmp_path, rows):

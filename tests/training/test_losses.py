@@ -10,6 +10,7 @@ from regard.training import register_loss
 from regard.training.losses import chosen_loss
 from regard.training.objective import CrossEntropy, LabelCrossEntropy, SquaredError
 from regard.training.r_drop import RDrop
+from regard.training.settings import TrainingSettings
 
 LOGITS = torch.tensor([[1.0, 2.0, 0.0], [0.5, -1.0, 3.0]])
 LABELS = torch.tensor([1, 2])
@@ -69,6 +70,22 @@ def test_a_loss_that_is_not_one_number_for_each_target_is_refused():
     register_loss("list")(lambda logits, labels: [1.0, 2.0])
     with pytest.raises(RecipeError, match="'list' returns list for 2 targets"):
         chosen_loss("list", OfThese())(None, None)
+
+
+def test_the_options_of_a_recipe_are_arguments_of_the_loss():
+    @register_loss("scaled")
+    def scaled(logits, labels, *, factor=1.0):
+        return factor * F.cross_entropy(logits, labels, reduction="none")
+
+    plain, tripled = (
+        chosen_loss("scaled", OfThese(), options)(None, None).total for options in ({}, {"factor": 3.0})
+    )
+    torch.testing.assert_close(tripled, 3 * plain)
+    with pytest.raises(RecipeError, match=r"training\.loss_options: the loss 'scaled': .*'factr'") as refused:
+        chosen_loss("scaled", OfThese(), {"factr": 3.0})
+    assert "'factor'" in refused.value.hint
+    with pytest.raises(RecipeError, match="have no effect without"):
+        TrainingSettings(loss_options={"factor": 3.0})
 
 
 def test_a_loss_needs_a_name():

@@ -199,6 +199,13 @@ def test_groups_of_its_own_may_have_rates_of_their_own():
     assert [group["lr"] for group in optimizer.param_groups] == [1.0, 0.1]
 
 
+def test_an_optimiser_that_makes_the_loss_larger_is_refused():
+    register_optimizer("mine")(lambda groups: torch.optim.SGD(groups, maximize=True))
+    with pytest.raises(RecipeError, match="'mine' has maximize = True") as refused:
+        build_optimizer(network(), OptimizerSettings(kind="mine"))
+    assert refused.value.hint
+
+
 def test_only_the_updates_of_regards_own_are_left_to_a_gpu():
     """Whether another fused update heeds what the GPU decides is not known."""
     makers = (

@@ -314,6 +314,13 @@ def scaled(factor):
     return lambda logits, labels: factor * F.cross_entropy(logits, labels, reduction="none")
 
 
+def test_a_learning_rate_that_is_given_is_that_which_is_not_given(tmp_path):
+    """Runs of versions without the second have the number."""
+    train(tmp_path)
+    unset = dataclasses.replace(SETTINGS, max_steps=8, schedule=dataclasses.replace(RATE, learning_rate=None))
+    assert train(tmp_path, settings=unset).step == 8
+
+
 def test_a_setting_of_a_later_version_is_not_compared(tmp_path):
     train(tmp_path)
     path = tmp_path / ARGUMENTS

@@ -34,6 +34,26 @@ def test_noam_is_equation_3():
         assert math.isclose(rate(step), 512**-0.5 * min(step**-0.5, step * 4000**-1.5))
 
 
+def test_noam_without_a_learning_rate_has_the_rates_of_the_paper_and_other_kinds_a_peak_of_a_thousandth():
+    """A default of 0.001 as the factor trained at a thousandth of the paper's rate."""
+    assert schedule(kind="noam", warmup_steps=100, d_model=64)(100) == pytest.approx(0.0125)
+    for kind in set(KINDS) - {"noam"}:
+        assert schedule(kind=kind, warmup_steps=100)(100) == pytest.approx(0.001)
+
+
+def test_a_peak_given_as_the_factor_of_noam_is_warned_of_with_the_peak_that_it_gives():
+    def warning(d_model=64, **given):
+        settings = TrainingSettings(schedule=ScheduleSettings(warmup_steps=100, **given))
+        return rate_warning(settings, d_model=d_model)
+
+    found = warning(kind="noam", learning_rate=0.005)
+    assert "the peak of the rate is 6.25e-05; the paper's, 0.0125" in found
+    assert "--set training.schedule.learning_rate=1" in found
+    for given in ({}, {"learning_rate": 0.05}, {"learning_rate": 2.0}):
+        assert not warning(kind="noam", **given)
+    assert not warning(kind="cosine", learning_rate=0.005)
+
+
 def test_inverse_square_root_is_noam_with_another_peak():
     noam = schedule(kind="noam", learning_rate=1.0, warmup_steps=100)
     other = schedule(kind="inverse_square_root", learning_rate=noam(100), warmup_steps=100)
@@ -222,6 +242,17 @@ def test_a_registered_schedule_that_counts_its_calls_is_refused(registered):
     register_schedule("counts")(lambda step, warmup, max_steps: 0.99 ** next(calls))
     with pytest.raises(RecipeError, match="'counts' gives two rates for update"):
         schedule(kind="counts", warmup_steps=10)
+
+
+def test_the_options_of_a_recipe_are_arguments_of_the_schedule(registered):
+    register_schedule("power")(lambda step, warmup, max_steps, power=1: (1 - step / max_steps) ** power)
+    rate = schedule(kind="power", options={"power": 2}, learning_rate=1.0, warmup_steps=10)
+    assert rate(500) == pytest.approx(0.25)
+    with pytest.raises(RecipeError, match=r"schedule\.options: the schedule 'power': .*'powr'") as refused:
+        schedule(kind="power", options={"powr": 2})
+    assert "'power'" in refused.value.hint
+    with pytest.raises(RecipeError, match="options have no effect with kind = 'cosine'"):
+        ScheduleSettings(kind="cosine", options={"power": 2})
 
 
 def test_a_registered_schedule_of_other_arguments_is_refused(registered):

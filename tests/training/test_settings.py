@@ -76,6 +76,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "clip_norm": 0.0,
         "label_smoothing": 0.1,
         "loss": "",
+        "loss_options": {},
         "r_drop": 0.0,
         "moving_average": 0.0,
         "average_last": 0,
@@ -96,7 +97,7 @@ def test_a_recipe_without_these_keys_keeps_its_meaning():
         "adapter": None,
         "distillation": None,
         "schedule": ScheduleSettings(
-            kind="inverse_square_root", learning_rate=1e-3, warmup_steps=None, final=0.0, cooldown=0.0
+            kind="inverse_square_root", learning_rate=None, warmup_steps=None, final=0.0, cooldown=0.0
         ),
         "optimizer": OptimizerSettings(
             kind="adam", beta1=0.9, beta2=0.98, epsilon=1e-9, weight_decay=0.0, l2=0.0, layer_decay=1.0

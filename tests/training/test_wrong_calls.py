@@ -5,10 +5,12 @@ from functools import partial
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from regard.data import SequencePairs, TensorExamples
 from regard.decoding import BeamSearch, GreedySearch, decode_all
-from regard.errors import ConfigError, DataError, FolderError
+from regard.errors import ConfigError, DataError, FolderError, UserError
 from regard.layers import MultiHeadAttention
 from regard.models import DecoderOnlyConfig, EncoderDecoderConfig, build_model
 from regard.training import (
@@ -59,6 +61,40 @@ def test_an_objective_for_other_examples_or_models_is_refused(tmp_path, make, ex
     with pytest.raises(ConfigError, match=message) as caught:
         fit(make(), examples, tmp_path / "run", objective=objective, settings=SETTINGS)
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("objective", "message", "hint"),
+    [
+        (
+            nn.CrossEntropyLoss(),
+            "CrossEntropyLoss is a function of outputs and labels",
+            "LabelCrossEntropy()",
+        ),
+        (F.cross_entropy, "cross_entropy is a function of outputs and labels", "LabelCrossEntropy()"),
+        (partial(F.cross_entropy, reduction="sum"), "cross_entropy is a function", "LabelCrossEntropy()"),
+        (nn.MSELoss(), "MSELoss is a function of outputs and labels", "SquaredError()"),
+        (lambda model: 1, "<lambda>: too many positional arguments", "called with model, batch"),
+    ],
+)
+def test_a_function_of_something_else_than_a_model_and_a_batch_is_refused(tmp_path, objective, message, hint):
+    """The loss of PyTorch, which most people try first, gave PyTorch's own TypeError."""
+    with pytest.raises(ConfigError, match=message) as caught:
+        fit(language_model(), ROWS, tmp_path / "run", objective=objective, settings=SETTINGS)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["validate", "report"])
+def test_a_validation_or_a_report_without_arguments_is_refused(tmp_path, name):
+    with pytest.raises(UserError, match=f"`{name}`: too many positional arguments"):
+        fit(
+            language_model(),
+            ROWS,
+            tmp_path / "run",
+            objective=LabelCrossEntropy(),
+            settings=SETTINGS,
+            **{name: lambda: None},
+        )
 
 
 @pytest.mark.parametrize(("make", "examples"), [(translation, PAIRS), (language_model, ROWS)])

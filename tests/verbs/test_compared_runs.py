@@ -101,6 +101,16 @@ def test_runs_are_ordered_as_the_models_within_one_are(tmp_path, capsys):
     assert "by validation bleu, then chrf++" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("metric", "order"), [("-cost", ["b", "a"]), ("+cost", ["a", "b"])])
+def test_a_score_of_ones_own_orders_runs_by_its_sign(tmp_path, metric, order):
+    for name, cost in (("a", 9.0), ("b", 7.0)):
+        made(tmp_path, name, {"best_metric": metric}, validation={"loss": 4.0, "cost": cost})
+    found = compare_runs(tmp_path)
+    assert [each.run for each in found.runs] == order
+    assert "validation cost" in run_table(found)[0]
+    assert found.order == "the best first, by validation cost"
+
+
 LM = {"task": {"kind": "language_model"}}
 
 

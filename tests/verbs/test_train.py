@@ -200,13 +200,22 @@ def test_a_custom_loss_is_trained_by_its_name(recipe, tmp_path):
         return F.cross_entropy(logits, labels, reduction="none") / 2
 
     train(recipe, out=tmp_path / "run", overrides=["training.loss=half"])
-    assert len(records) == 8
+    assert len(records) == 8 + 2, "the first two are a trial of its scale"
     assert all(records)
     with pytest.raises(RecipeError, match="halv") as caught:
         train(recipe, out=tmp_path / "other", overrides=["training.loss=halv"])
     assert "'half'" in caught.value.hint
     with pytest.raises(RecipeError, match="2 workers"):
         train(recipe, out=tmp_path / "third", overrides=["training.loss=half"], workers=2)
+
+
+def test_a_registered_loss_with_the_wrong_sign_is_warned_of(recipe, tmp_path, capsys):
+    register_loss("climbing")(lambda logits, labels: -F.cross_entropy(logits, labels, reduction="none"))
+    settings = {"loss": "climbing", "max_steps": 40, "validate_every": 10, "collapse.retries": 0}
+    overrides = [f"training.{name}={value}" for name, value in settings.items()]
+    fast = ["training.schedule.kind=constant", "training.schedule.learning_rate=0.1"]
+    train(recipe, out=tmp_path / "run", overrides=[*overrides, *fast, "training.schedule.warmup_steps=1"])
+    assert "(does the loss 'climbing' fall as predictions improve?)" in capsys.readouterr().err
 
 
 def test_a_registered_optimiser_and_schedule_are_needed_for_training_alone(recipe, tmp_path, monkeypatch):

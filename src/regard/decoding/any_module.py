@@ -14,6 +14,7 @@ from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.errors import ConfigError
 
+ROUNDING = 0.01  # of the sum of a row of probabilities, in bfloat16 too
 ARGUMENTS = ("src_ids", "src_lengths", "tgt_ids")
 Forward = Callable[[Tensor, Tensor, Tensor], Float[Tensor, "rows tgt_len vocab"]]
 Ids = Int64[Tensor, "rows src_len"] | Int64[np.ndarray, "rows src_len"] | Sequence[Sequence[int]]
@@ -30,7 +31,7 @@ class ModuleStepper:
         least_vocab: the least number of logits of a position, for the end, which the search reads.
 
     Raises:
-        ConfigError: `forward` does not take these three, or gives something else.
+        ConfigError: `forward` does not take these three, or gives something else, such as probabilities.
     """
 
     multiple = 1
@@ -47,6 +48,8 @@ class ModuleStepper:
         self.targets = torch.cat([self.targets, ids[:, None].to(self.targets.device)], dim=1)
         logits = self.forward(self.sources, self.lengths, self.targets)
         _refuse_other_logits(logits, self.targets, self.least_vocab)
+        if self.targets.size(1) == 1:
+            _refuse_probabilities(logits[:, -1])
         return logits[:, -1].float().log_softmax(dim=-1).cpu()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
@@ -85,6 +88,34 @@ def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> 
             f"the module gives {shape[2]} logits, none for the end, eos_id = {least_vocab - 1}",
             "set eos_id of the search to an id that the module writes",
         )
+
+
+def _refuse_probabilities(logits: Float[Tensor, "rows vocab"]) -> None:
+    """Raise a ConfigError if each row is a distribution: the softmax of it is another one."""
+    sums = logits.float().sum(dim=-1)
+    if logits.size(-1) > 1 and bool((logits >= 0).all() & ((sums - 1).abs() < ROUNDING).all()):
+        raise ConfigError(
+            "the module gives probabilities, not logits: none is below 0, and each row sums to 1",
+            "leave out its softmax, or give their logarithms, which are logits too",
+        )
+
+
+def _refuse_other_sources(
+    src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]
+) -> None:
+    """Raise a ConfigError for lengths that rows do not have, and for ids below 0."""
+    width = src_ids.size(1)
+    for row, (ids, length) in enumerate(zip(src_ids, src_lengths.tolist(), strict=True)):
+        if not 0 <= length <= width:
+            raise ConfigError(
+                f"src_lengths[{row}] is {length}, but src_ids has the width {width}",
+                "count the ids of each row that are not padding",
+            )
+        if bool((ids[:length] < 0).any()):
+            raise ConfigError(
+                f"src_ids[{row}] has the id {int(ids[:length].min())}",
+                "ids count from 0; padding is at the end of a row, and src_lengths does not count it",
+            )
 
 
 def _tensor(name: str, given: Any, axes: int) -> Int64[Tensor, "..."]:
@@ -135,7 +166,8 @@ def decode(
 
     Raises:
         ConfigError: the search guesses tokens and takes them back; or the module does not take these three
-            arguments, or gives something else; or the sources are not padded rows of ids.
+            arguments, or gives something else, such as probabilities; or the sources are not padded rows of
+            ids, or have other lengths.
     """
     if search.alone:
         raise ConfigError(
@@ -148,6 +180,7 @@ def decode(
         raise ConfigError(f"{len(src_ids)} sources have {len(src_lengths)} lengths", "give one for each")
     if not len(src_ids):
         return []
+    _refuse_other_sources(src_ids, src_lengths)
     requests = [
         Request(src_len=int(length), index=index, source=tuple(row[: int(length)].tolist()))
         for index, (row, length) in enumerate(zip(src_ids, src_lengths, strict=True))

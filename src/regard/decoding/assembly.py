@@ -13,7 +13,7 @@ from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import LengthPenalty, Power, Wu
 from regard.decoding.penalties import FrequencyPenalty, PhraseBoost, PresencePenalty, RepetitionPenalty
 from regard.decoding.phrases import SentenceEnd, StopTexts, Words, phrases, usual_forms
-from regard.decoding.registered import registered_rules
+from regard.decoding.registered import refuse_required_fields, registered_rules
 from regard.decoding.registries import CONTROLS_OF_FIELD, SEARCHES
 from regard.decoding.rules import (
     BannedPhrases,
@@ -110,6 +110,7 @@ def _registered(name: str, controls: Controls, common: dict[str, Any], tokenizer
     }
     fields = {field.name for field in dataclasses.fields(SEARCHES[name])}
     given = {field: value for field, value in values.items() if field in fields and value is not None}
+    refuse_required_fields(name, SEARCHES[name], [*common, *given])
     refuse_other_arguments(SEARCHES[name], f"the search {name!r}", (), [*common, *given], kind=ConfigError)
     return SEARCHES[name](**common, **given)
 

@@ -16,7 +16,7 @@ from regard.decoding.ranking import TopCandidates, without, without_choice
 from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import CandidateArrays, HypothesisRows
 from regard.decoding.rules import NO_TOKEN, BannedTokens, BanningRule, GeneratedTokens, LengthLimits, Rule
-from regard.decoding.search_checks import apply_rule, check_search
+from regard.decoding.search_checks import apply_rule, check_search, own_rules, warn_of_empty_texts
 from regard.decoding.step import Stepper
 
 Ranked = tuple[Float64[np.ndarray, "rows size"], Int64[np.ndarray, "rows size"]]
@@ -318,6 +318,11 @@ class Search(ABC):
                     generated = self._generated(rows, constraints, some, length, own_shift)
                     apply_rule(rule, of_group, generated)
                     log_probs[where] = of_group
+        if own := own_rules(self.rules):
+            live = rows.live()
+            first = live[rows.lengths[live] == constraints.prefix_lengths[rows.sentence[live]]]
+            after = log_probs[torch.from_numpy(first).to(log_probs.device)]
+            warn_of_empty_texts(own, after, (self.eos_id, *self.ends))
 
     def _generated(
         self,

@@ -1,12 +1,14 @@
 """Rules and searches of other packages, which a recipe, generation.json or a call selects by name."""
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from regard.decoding.base_search import Search
+from regard.decoding.control_fields import SEARCH_CONTROLS
 from regard.decoding.phrases import Words
-from regard.decoding.registries import RULES, SEARCHES
+from regard.decoding.registries import CONTROLS_OF_FIELD, RULES, SEARCHES
 from regard.decoding.rules import Rule
 from regard.decoding.special_tokens import SpecialTokenIds
 from regard.errors import ConfigError
@@ -71,7 +73,7 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
     Raises:
         UserError: the name is empty.
         ConfigError: the class is not a subclass of `Search`, lacks `__call__`, or has a method that cannot be
-            called as the one that it replaces.
+            called as the one that it replaces, or a field without a default that is no control's.
     """
     register = SEARCHES.register(name)
 
@@ -86,6 +88,7 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
             raise ConfigError(
                 f"the search {name!r} does not define {missing}", "define it, or inherit BeamSearch"
             )
+        refuse_required_fields(name, search, {*SEARCH_CONTROLS, *CONTROLS_OF_FIELD})
         for base in search.__mro__[1:]:
             if issubclass(base, Search):
                 refuse_other_methods(search, base, f"the search {name!r}", kind=ConfigError)
@@ -93,6 +96,19 @@ def register_search(name: str) -> Callable[[SearchClass], SearchClass]:
         return search
 
     return add
+
+
+def refuse_required_fields(name: str, search: type[Search], given: Iterable[str]) -> None:
+    """Raise a ConfigError for a field without a default that is not among those `given`."""
+    for field in dataclasses.fields(search):
+        has_default = (
+            field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        )
+        if field.init and not has_default and field.name not in given:
+            raise ConfigError(
+                f"the search {name!r} has the field {field.name!r} without a default, which nothing sets",
+                f"give `{field.name}` a default: regard sets the fields of its own controls alone",
+            )
 
 
 def registered_rules(

@@ -1,6 +1,7 @@
 """Settings with which no search can run, refused when the search is made."""
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -92,7 +93,7 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
         ConfigError: the rule is not of regard, and it fails, returns other scores, which nothing would use,
             or changes a score although it is one that only forbids.
     """
-    if type(rule).__module__.startswith("regard."):
+    if _is_of_regard(rule):
         rule(scores, generated)
         return
     new = generated.length - int(generated.prefix_lengths.min())
@@ -107,6 +108,33 @@ def apply_rule(rule: Rule, scores: Float[Tensor, "rows vocab"], generated: Gener
         )
     if before is not None:
         _refuse_changed_scores(rule, before, scores)
+
+
+def warn_of_empty_texts(
+    rules: Sequence[Rule], first: Float[Tensor, "rows vocab"], ends: Sequence[int]
+) -> None:
+    """Warn once of rules, not of regard, that leave no first token but an end: such a text is empty.
+
+    `first`: the log-probabilities of first tokens after the rules.
+    """
+    others = first.clone()
+    others[:, [*ends]] = -torch.inf
+    if len(others) and bool((others == -torch.inf).all(dim=1).any()):
+        names = " and ".join(dict.fromkeys(type(rule).__name__ for rule in rules))
+        warnings.warn(
+            f"the decoding rules of {names} forbid every first token but the end, so that a text is empty:"
+            " a rule writes -torch.inf where it forbids, not where it allows",
+            stacklevel=2,
+        )
+
+
+def own_rules(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules that are not of regard."""
+    return [rule for rule in rules if not _is_of_regard(rule)]
+
+
+def _is_of_regard(rule: Rule) -> bool:
+    return type(rule).__module__.startswith("regard.")
 
 
 def _is_checked(length: int) -> bool:

@@ -27,7 +27,7 @@ from regard.exports.language_names import LANGUAGE_NAMES
 from regard.exports.refusal import NotExpressible
 from regard.exports.registered_kinds import refuse_registered_kinds
 from regard.exports.sentencepiece_file import engine_pieces, refuse_other_kinds, sentencepiece_file
-from regard.exports.unapplied_defaults import unapplied_line
+from regard.exports.unapplied_defaults import UNAPPLIED, unapplied_defaults, unapplied_line
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.weights.folder import replace_file
@@ -88,7 +88,8 @@ def export_to_argos(
             codes=(source, target),
         )
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    certificate = {**facts, "files": hashes, **comparison.to_dict(), "argos": argos.to_dict()}
+    unapplied = {UNAPPLIED: unapplied_defaults(loaded, SEARCH_DEFAULTS)}
+    certificate = {**facts, **unapplied, "files": hashes, **comparison.to_dict(), "argos": argos.to_dict()}
     certificate["versions"] |= argos.versions
     if failures := [*comparison.failures, *argos.failures]:
         raise failed(ENGINE, failures, quantization, loaded.config)

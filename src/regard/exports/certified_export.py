@@ -10,7 +10,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +35,7 @@ from regard.exports.certified_sequences import CertifiedSequences, certified_seq
 from regard.exports.encoder_certificate import EncoderComparison
 from regard.exports.plain_reference import ContinuationReference, PlainReference, TranslationReference
 from regard.exports.registered_kinds import TRACED_CALLS
+from regard.exports.unapplied_defaults import UNAPPLIED, unapplied_defaults
 from regard.models.build import base_kind, is_registered
 from regard.models.config import ModelConfig
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -76,6 +77,7 @@ class Target(EncoderTarget):
     equal_ids: float | None = None  # if it has the tokeniser too: the least share of texts with the same ids
     reads_unknown: bool = True  # False: it leaves out what the vocabulary lacks
     before_text: Callable[[LoadedModel], str] = lambda loaded: ""  # what a text must begin with there
+    applied: Callable[[LoadedModel], Collection[str]]  # the names of the decoding defaults that it applies
     bounds: Callable[[ModelConfig, Quantization], Bounds] = lambda config, quantization: BOUNDS[quantization]
 
 
@@ -86,7 +88,7 @@ def export_certified(
     *,
     quantization: Quantization = "float32",
     texts: Sequence[str] | None = None,
-    notes: Mapping[str, str] = MappingProxyType({}),
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Write the folder `out`; returns its certificate, which has the `notes` too.
 
@@ -103,7 +105,7 @@ def export_certified(
         lambda folder: compared(target, loaded, folder, texts, quantization),
         quantization=quantization,
         most_positions=target.most_positions(config),
-        notes=notes,
+        notes={**notes, UNAPPLIED: unapplied_defaults(loaded, target.applied(loaded))},
     )
 
 
@@ -115,7 +117,7 @@ def write_if_certified(
     *,
     quantization: Quantization,
     most_positions: int | None,
-    notes: Mapping[str, str] = MappingProxyType({}),
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Write the engine's files, `compare` them, and keep them in `out` if they pass; the certificate."""
     if loaded.model.device.type != "cpu":

@@ -115,12 +115,12 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     target = "target_tokenizer.json" if "target_tokenizer.json" in files else "tokenizer.json"
     if isinstance(loaded.config, EncoderDecoderConfig):
         engine = "Translator"
-        applied, call = APPLIED | IN_CALL, translation_call(loaded.generation)
+        call = translation_call(loaded.generation)
         found = "hypotheses"
     else:
         begin = pieces(loaded.tokenizers.target)[loaded.tokenizers.target.bos_id]
         engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
-        applied, call = APPLIED, CONTINUATION_CALL.format(prompt=prompt)
+        call = CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
     return f"""# {model_name(loaded)} for CTranslate2
 
@@ -137,7 +137,12 @@ pieces = source.encode("a text", add_special_tokens=False).tokens
 [answer] = engine.{call}
 print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 ```
-{unapplied_line(loaded, applied, "This code does")}"""
+{unapplied_line(loaded, _applied(loaded), "This code does")}"""
+
+
+def _applied(loaded: LoadedModel) -> frozenset[str]:
+    """The names of the decoding defaults that the code of the README.md applies."""
+    return APPLIED | IN_CALL if isinstance(loaded.config, EncoderDecoderConfig) else APPLIED
 
 
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
@@ -162,6 +167,7 @@ CTRANSLATE2 = Target(
     most_positions=most_positions,
     save=save,
     card=_card,
+    applied=_applied,
     names=pieces,
     bounds=_bounds,
 )

@@ -33,6 +33,7 @@ FILE = "model.gguf"
 TYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "Q8_0"}
 FILE_TYPES = {"float32": "ALL_F32", "float16": "MOSTLY_F16", "bfloat16": "MOSTLY_BF16", "int8": "MOSTLY_Q8_0"}
 EQUAL_IDS = 0.9  # the least share of texts with the same ids; see `gguf_tokenizer.py`
+APPLIED = frozenset({"begin"})  # the decoding default that the file has
 LENGTH = 2048  # of a context, if the model does not say which
 
 
@@ -196,7 +197,7 @@ llama-cli -no-cnv -m {FILE} -p "{first}a text"
 ```
 {space}
 Characters that the vocabulary does not have are left out, where regard reads <unk>.
-{unapplied_line(loaded, {"begin"}, "llama.cpp does")}"""
+{unapplied_line(loaded, APPLIED, "llama.cpp does")}"""
 
 
 def _bounds(config: ModelConfig, quantization: Quantization) -> Bounds:
@@ -219,6 +220,7 @@ GGUF = Target(
     most_positions=most_positions,  # type: ignore[arg-type] (of the configs that `known` lets pass)
     save=save,
     card=_card,
+    applied=lambda loaded: APPLIED,
     equal_ids=EQUAL_IDS,
     reads_unknown=False,
     bounds=_bounds,

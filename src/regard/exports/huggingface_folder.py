@@ -222,6 +222,7 @@ OWN = Target(
     most_positions=most_positions,
     save=save,
     card=partial(_card, own=True),
+    applied=_applied,
     equal_ids=1.0,
 )
 FAMILY = replace(OWN, known=generating, save=save_family, card=partial(_card, own=False))

@@ -156,5 +156,6 @@ ONNX = Target(
     most_positions=most_positions,
     save=save,
     card=_card,
+    applied=lambda loaded: APPLIED,
 )
 export_to_onnx = partial(export_certified, ONNX)

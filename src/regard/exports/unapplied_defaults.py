@@ -1,7 +1,7 @@
 """The decoding defaults of a model that an export does not apply, listed in its README.md."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from regard.decoding.continuation import ContinuationSettings
@@ -14,6 +14,12 @@ WITHOUT_EFFECT = frozenset({
     "n_best", "seed", "temperature", "top_k", "top_p", "min_p", "typical_p", "mbr_samples",
     "tags", "prompt_lookup", "draft_model", "draft_tokens", "heuristic_stopping", "early_stopping",
 })  # fmt: skip
+# of most models, and of little effect on an output: README.md alone names them
+USUAL = frozenset({
+    "max_length", "max_length_ratio", "max_length_offset", "max_new_tokens", "length_penalty", "alpha",
+    "lower_capitals", "split_above",
+})  # fmt: skip
+UNAPPLIED = "unapplied_defaults"  # of a certificate
 # values with which a control changes nothing, besides None, 0, False and ()
 NEUTRAL = {"length_penalty": "power", "alpha": 1.0, "repetition_penalty": 1.0}
 
@@ -31,6 +37,18 @@ def unapplied_defaults(loaded: LoadedModel, applied: Collection[str]) -> dict[st
         for name, value in {**usual, **loaded.generation}.items()
         if name not in known and value and value != NEUTRAL.get(name)
     }
+
+
+def unapplied_warning(certificate: Mapping[str, Any]) -> str:
+    """A warning of the unapplied defaults in a certificate, such as rules and a search; empty without one."""
+    unapplied: Mapping[str, Any] = certificate.get(UNAPPLIED, {})
+    found = [f"{name} = {value!r}" for name, value in unapplied.items() if name not in USUAL]
+    if not found:
+        return ""
+    return (
+        f"warning: the export does not apply these decoding defaults of the model: {', '.join(found)};"
+        " the certificate compares outputs without them"
+    )
 
 
 def unapplied_line(loaded: LoadedModel, applied: Collection[str], who: str) -> str:

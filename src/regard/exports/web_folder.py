@@ -131,6 +131,7 @@ WEB = Target(
     most_positions=most_positions,
     save=save,
     card=_card,
+    applied=lambda loaded: APPLIED,
 )
 
 

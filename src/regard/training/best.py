@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
-from regard.training.settings import METRICS, Metric, TrainingSettings
+from regard.training.settings import METRICS, TrainingSettings, is_higher_better, measured_name
 from regard.training.state import TrainingState
 
 NOISY_BLEU = 5.0  # below this BLEU, models are compared by chrF++, which is above 0 much earlier
 
 
-def deciding_metrics(metric: Metric, values: Sequence[float]) -> tuple[str, ...]:
+def deciding_metrics(metric: str, values: Sequence[float]) -> tuple[str, ...]:
     """The metrics that compare models with these values of `metric`, in the order in which they decide.
 
     Below NOISY_BLEU the BLEU of a model is chance: chrF++ decides, and the loss where there is none. Of
@@ -18,7 +17,9 @@ def deciding_metrics(metric: Metric, values: Sequence[float]) -> tuple[str, ...]
     """
     if metric == "bleu" and max(values) < NOISY_BLEU:
         return "chrf++", "loss", "bleu"
-    nothing_right = 0.0 if METRICS[metric] else 100.0
+    if metric not in METRICS:
+        return (metric,)
+    nothing_right = 0.0 if is_higher_better(metric) else 100.0
     return (metric, "loss") if all(value == nothing_right for value in values) else (metric,)
 
 
@@ -29,23 +30,25 @@ def better(metrics: Mapping[str, float], settings: TrainingSettings, state: Trai
     """
     if settings.second_metric is None:
         return [_is_better_model(metrics, settings.best_metric, state)]
-    best = (state.best_value, state.second_value)
     return [
-        _is_not_worse(metrics[metric], value, more=METRICS[metric])
-        for metric, value in zip(settings.choosing, best, strict=True)
+        _is_not_worse(metrics[measured_name(metric)], value, more=is_higher_better(metric))
+        for metric, value in (
+            (settings.best_metric, state.best_value),
+            (settings.second_metric, state.second_value),
+        )
     ]
 
 
-def _is_better_model(metrics: Mapping[str, float], metric: Metric, state: TrainingState) -> bool:
+def _is_better_model(metrics: Mapping[str, float], metric: str, state: TrainingState) -> bool:
     """True if the model is better than the best one so far; what is not known of both does not decide."""
-    value, best = metrics[metric], state.best_value
+    value, best = metrics[measured_name(metric)], state.best_value
     if best is None or math.isnan(value):
         return not math.isnan(value)
     of_best = {"chrf++": state.best_chrf, "loss": state.best_loss, metric: best}
     for name in deciding_metrics(metric, (value, best)):
-        new, old = metrics.get(name, math.nan), of_best[name]
+        new, old = metrics.get(measured_name(name), math.nan), of_best[name]
         if old is not None and not math.isnan(new) and new != old:
-            return _is_not_worse(new, old, more=METRICS[cast(Metric, name)])
+            return _is_not_worse(new, old, more=is_higher_better(name))
     return False
 
 
@@ -56,9 +59,9 @@ def record_best(metrics: Mapping[str, float], settings: TrainingSettings, state:
         state.best_step = state.step
         state.best_loss, state.best_chrf = _known(metrics, "loss"), _known(metrics, "chrf++")
     if found[0]:
-        state.best_value = metrics[settings.best_metric]
+        state.best_value = metrics[measured_name(settings.best_metric)]
     if settings.second_metric and found[1]:
-        state.second_value = metrics[settings.second_metric]
+        state.second_value = metrics[measured_name(settings.second_metric)]
     state.validations_since_best = 0 if any(found) else state.validations_since_best + 1
     return all(found)
 

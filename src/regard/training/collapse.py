@@ -65,6 +65,7 @@ class CollapseDetector:
     skipped_updates: int = 0  # since the last validation: loss or gradient was not finite
     start: float | None = None  # the training loss of the first update
     first_step: int = 0  # the step of the first validation
+    previous: float | None = None  # the training loss before the last validation
     early: float | None = None  # the training loss between the first and the second validation
     first: float | None = None  # the loss of the first validation
     last: float | None = None  # the loss of the last validation
@@ -109,23 +110,28 @@ class CollapseDetector:
         checked: bool,
         best_step: int,
         is_last: bool = False,
+        entropy_is_sign: bool = True,
     ) -> str | None:
         """Adds a validation; returns why the run has collapsed, or None.
 
         Args:
             metrics: empty in a run without validation.
-            entropy: of the training targets, in nats; None if the loss cannot be compared with it.
+            entropy: of the training targets, in nats; None if it is not known.
             checked: False while the run is too young to be checked for anything but divergence.
             best_step: of the best model so far; a model better than the first means there is no collapse.
             is_last: True at the end of the run, where one sign of divergence is enough.
+            entropy_is_sign: False if a training loss at the entropy is no sign that nothing is learned: with
+                a registered loss.
         """
         loss = metrics["loss"] if math.isfinite(metrics.get("loss", math.nan)) else None
         training = self.nll / self.tokens if self.tokens else None
         improved = loss is not None and self.last is not None and loss < self.last
-        diverged = self._divergence(metrics, training, entropy)
+        rose = training is not None and self.previous is not None and training > self.previous
+        diverged = self._divergence(metrics, training, entropy, has_risen=rose and not improved)
         self.nll, self.tokens, self.updates, self.skipped_updates = 0.0, 0, 0, 0
         self._count_rises(step, loss, training)
-        sign = diverged or _sign(metrics.get(DISTINCT), training, entropy)
+        self.previous = training
+        sign = diverged or _sign(metrics.get(DISTINCT), training, entropy if entropy_is_sign else None)
         better = loss is not None and self.first is not None and loss < self.first
         learned = not metrics and training is not None and entropy is not None  # of a run without validation
         if sign is None and (better or learned):
@@ -141,9 +147,17 @@ class CollapseDetector:
         return None
 
     def _divergence(
-        self, metrics: Mapping[str, float], training: float | None, entropy: float | None
+        self,
+        metrics: Mapping[str, float],
+        training: float | None,
+        entropy: float | None,
+        *,
+        has_risen: bool,
     ) -> str | None:
-        """The sign that training diverges, as text; None without one."""
+        """The sign that training diverges, as text; None without one.
+
+        Where the entropy is not known, the first update may have had easy targets: the loss must rise, too.
+        """
         if self.skipped_updates >= max(MIN_SKIPPED, self.updates + 1):
             total = self.updates + self.skipped_updates
             return (
@@ -153,9 +167,11 @@ class CollapseDetector:
         if math.isnan(metrics.get("loss", 0.0)):
             return "the validation loss is NaN"
         few = self.updates < MIN_UPDATES  # the losses of single batches differ
-        if few or training is None or entropy is None or self.start is None:
+        if few or training is None or self.start is None:
             return None
-        if training > DIVERGED * max(self.start, entropy):
+        if entropy is None and (not has_risen or self.start <= 0):  # a density may be above 1
+            return None
+        if training > DIVERGED * max(self.start, entropy or 0.0):
             return (
                 f"the training loss, {training:.2f}, is far above that of the first update ({self.start:.2f})"
             )

@@ -6,13 +6,13 @@ from typing import Any
 from regard.data.loader import LoaderSettings
 from regard.errors import RecipeError
 from regard.training.objective import Objective
-from regard.training.settings import TrainingSettings
+from regard.training.settings import TrainingSettings, measured_name
 
 APPLIED = {
-    "seed", "max_steps", "accumulate", "clip_norm", "loss", "r_drop", "moving_average", "average_last",
-    "precision", "products", "recompute_activations", "report_every", "validate_every", "save_every", "keep",
-    "patience", "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze", "schedule",
-    "optimizer",
+    "seed", "max_steps", "accumulate", "clip_norm", "loss", "loss_options", "r_drop", "moving_average",
+    "average_last", "precision", "products", "recompute_activations", "report_every", "validate_every",
+    "save_every", "keep", "patience", "best_metric", "second_metric", "nonfinite_skips", "collapse", "freeze",
+    "schedule", "optimizer",
 }  # fmt: skip
 # setting -> what to do instead; these belong to a recipe
 REFUSED = {
@@ -69,5 +69,5 @@ def _refuse_unmeasured(settings: TrainingSettings, has_validate: bool) -> None:
         if metric not in (None, "loss") and not has_validate:
             raise RecipeError(
                 f"training.{setting} = {metric!r}: without `validate`, fit measures only the loss",
-                f"give a function `validate` that returns {metric!r}, or leave {setting} out",
+                f"give a function `validate` that returns {measured_name(metric)!r}, or leave {setting} out",
             )

@@ -13,10 +13,16 @@ from regard.data.examples import Examples
 from regard.data.loader import Loader, LoaderSettings
 from regard.errors import ConfigError, DataError, UserError
 from regard.models.model import Model
+from regard.registry import refuse_not_callable
+from regard.registry import refuse_other_arguments as refuse_uncallable_with
+from regard.training.collapse import collapse_warning, target_entropy
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.gradients import refuse_other_than_loss
-from regard.training.losses import chosen_loss
+from regard.training.losses import CustomLoss, chosen_loss
 from regard.training.objective import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    NextToken,
     Objective,
     refuse_other_inputs,
     refuse_other_padding,
@@ -25,13 +31,17 @@ from regard.training.objective import (
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.rate_warning import rate_warning
+from regard.training.records import Report
 from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
-from regard.training.settings import TrainingSettings
+from regard.training.schedule import schedule_width
+from regard.training.settings import METRICS, TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainable import choose_trainable
 from regard.training.trainer import Trainer, Validate
 from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files
+
+TARGETS = 2_000  # from which the entropy is computed: examples may be slow to read
 
 
 def fit(
@@ -72,8 +82,9 @@ def fit(
             `products = "auto"` leaves PyTorch's precision as it is. `freeze` holds during the call.
         batches: size and order of batches; `max_tokens` is not for examples that exist already.
         valid: examples whose loss, in nats a target, is measured; `examples` where there are none.
-        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. A
-            score of yours may have the name of one of the metrics.
+        validate: measures the model instead; it returns a dictionary with `best_metric`, e.g. `loss`. For a
+            score of yours the setting has a sign: best_metric = "-perplexity" if less is better,
+            "+agreement" if more is.
         report: called with each record of `out`/metrics.jsonl.
 
     Raises:
@@ -88,10 +99,14 @@ def fit(
         RunError: losses stayed non-finite after going back to a checkpoint.
     """
     refuse_other_inputs(model, objective, examples)
+    for name, given, argument in (("validate", validate, "model"), ("report", report, "record")):
+        if given is not None:
+            refuse_not_callable(given, f"`{name}`")
+            refuse_uncallable_with(given, f"`{name}`", (argument,))
     batches = batches or LoaderSettings()
     refuse_unused_settings(settings, batches, objective, has_validate=validate is not None)
     _refuse_without_gradients()
-    base = chosen_loss(settings.loss, objective)
+    base = chosen_loss(settings.loss, objective, settings.loss_options)
     used = with_r_drop(base, settings.r_drop)
     if settings.r_drop:
         refuse_without_dropout(model, settings.r_drop)
@@ -106,17 +121,20 @@ def fit(
     with _frozen(model, settings.freeze), _products(model, settings), RunFolder(out).lock() as run:
         arguments = described()
         refuse_other_arguments(run, arguments, settings.max_steps)
+        loader = Loader(examples, batches, seed=settings.seed)
         trainer = Trainer(
             model,
             used,
-            Loader(examples, batches, seed=settings.seed),
+            loader,
             settings,
             run,
             files,
             validate=_checked(validate or _mean_loss(base, valid or examples, batches), settings),
-            report=report or (lambda record: None),
+            report=_warning_of_collapse(report),
+            entropy=_entropy(base, loader),
+            entropy_is_sign=False,
         )
-        _warn_of_rates(run, settings)
+        _warn_of_rates(run, settings, schedule_width(model, settings.schedule))
         try:
             return trainer.train()
         except IndexError as error:
@@ -124,6 +142,27 @@ def fit(
             raise
         finally:
             forget_what_changed(run, arguments, described())
+
+
+def _entropy(objective: Objective, loader: Loader) -> float | None:
+    """The entropy of the first targets of an objective of labels, with which its loss is compared."""
+    base: Any = objective
+    while isinstance(base, CustomLoss):
+        base = base.base
+    is_known = type(base) in (CrossEntropy, LabelCrossEntropy, NextToken)
+    return target_entropy(loader.epoch(0), TARGETS) if is_known else None
+
+
+def _warning_of_collapse(report: Report | None) -> Report:
+    """`report`, with a warning of each collapse."""
+
+    def reported(record: dict[str, Any]) -> None:
+        if record["kind"] == "collapse":
+            warnings.warn(collapse_warning(record), stacklevel=2)
+        if report is not None:
+            report(record)
+
+    return reported
 
 
 def _refuse_unknown_ids(error: IndexError) -> None:
@@ -135,11 +174,11 @@ def _refuse_unknown_ids(error: IndexError) -> None:
         ) from error
 
 
-def _warn_of_rates(run: RunFolder, settings: TrainingSettings) -> None:
+def _warn_of_rates(run: RunFolder, settings: TrainingSettings, d_model: int) -> None:
     """Warns of a run whose learning rate stays below its peak, unless it has ended."""
     checkpoint = run.latest()
     is_finished = checkpoint is not None and checkpoint.step >= settings.max_steps
-    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})")):
+    if not is_finished and (warning := rate_warning(settings, "ScheduleSettings({})", d_model=d_model)):
         warnings.warn(warning, stacklevel=3)
 
 
@@ -184,13 +223,15 @@ def _checked(validate: Validate, settings: TrainingSettings) -> Validate:
         if not isinstance(metrics, Mapping):
             raise UserError(
                 f"`validate` returned {type(metrics).__name__}, not a dictionary of scores",
-                f"return {{{settings.best_metric!r}: number}}",
+                f"return {{{settings.choosing[0]!r}: number}}",
             )
         if missing := [name for name in settings.choosing if name not in metrics]:
             known = ", ".join(map(repr, metrics)) or "nothing"
+            found = next((name for name in metrics if isinstance(name, str)), "score")
+            chosen = repr(found) if found in METRICS else f"'-{found}' (less is better) or '+{found}'"
             raise UserError(
                 f"`validate` returned {known}, but not {missing[0]!r}, which selects the best model",
-                f"return {missing[0]!r} too, or set training.best_metric to a score that it returns",
+                f"return {missing[0]!r} too, or set training.best_metric to {chosen}",
             )
         return {name: _number(name, value) for name, value in metrics.items()}
 

@@ -1,21 +1,25 @@
 """Custom losses: functions of logits and labels, which a recipe selects by `[training] loss`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 import torch.nn.functional as F
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
 from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
 from regard.training.objective import Loss, Objective
+from regard.training.registered_options import refuse_other_options
 
 LossFunction = Callable[
-    [Float[Tensor, "targets classes"], Int64[Tensor, " targets"]], Float[Tensor, " targets"]
-]
+    ..., Float[Tensor, " targets"]
+]  # of logits [targets, classes] and labels [targets], and of options
 
+ARGUMENTS = ("logits", "labels")
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 LOSSES: Registry[LossFunction] = Registry("loss", how="register_loss of regard.training")
 
 
@@ -48,7 +52,8 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
     The function gets the logits of all targets of a batch, of shape [targets, classes], and their labels, of
     shape [targets], without padding. It returns the loss of each target in the same order. The reported loss
     remains the cross-entropy of the labels in nats, so that runs can be compared. Label smoothing is not
-    applied. Registering a name again replaces its loss.
+    applied. Other arguments of the function are what `[training.loss_options]` sets; they have defaults.
+    Registering a name again replaces its loss.
 
     The loss is registered in the process that calls this: call `regard.train` there, or register it in an
     installed package (see docs/extending.md).
@@ -69,31 +74,41 @@ def register_loss(name: str) -> Callable[[LossFunction], LossFunction]:
                 f"the loss {name!r} has parameters, which would not be trained: {', '.join(trained)}",
                 "freeze them, or make them parameters of the model",
             )
-        called = loss.forward if isinstance(loss, nn.Module) else loss
-        refuse_other_arguments(called, f"the loss {name!r}", ("logits", "labels"))
+        refuse_other_arguments(_called(loss), f"the loss {name!r}", ARGUMENTS)
         return register(loss)
 
     return add
 
 
-def refuse_unknown_loss(name: str) -> None:
-    """Raise a RecipeError if no loss is registered under this name; an empty one is that of the task."""
+def _called(loss: Any) -> Any:
+    return loss.forward if isinstance(loss, nn.Module) else loss
+
+
+def refuse_unknown_loss(name: str, options: Mapping[str, Any] = NO_OPTIONS) -> None:
+    """Raise a RecipeError if no loss is registered under this name, or if it does not have these options.
+
+    An empty name is that of the task's own.
+    """
     if name and name not in LOSSES:
         raise RecipeError(
             f"training.loss: no loss is registered as {name!r}",
             f'{LOSSES.hint(name)}; the loss of the task itself is the empty text, training.loss = ""',
         )
+    if name and options:
+        what, setting = f"the loss {name!r}", "training.loss_options"
+        refuse_other_options(what, _called(LOSSES[name]), ARGUMENTS, options, setting=setting)
 
 
-def chosen_loss(name: str, base: Objective) -> Objective:
+def chosen_loss(name: str, base: Objective, options: Mapping[str, Any] = NO_OPTIONS) -> Objective:
     """The objective `base` with the registered loss of this name; `base` itself if the name is empty.
 
     Raises:
-        RecipeError: no such loss is registered, or the task does not predict classes.
+        RecipeError: no such loss is registered, it does not have these options, or the task does not predict
+            classes.
     """
     if not name:
         return base
-    refuse_unknown_loss(name)
+    refuse_unknown_loss(name, options)
     if getattr(base, "weights", None) is not None:
         raise RecipeError(
             f"task.class_weights and training.loss = {name!r} both weight the classes",
@@ -104,7 +119,7 @@ def chosen_loss(name: str, base: Objective) -> Objective:
             f"training.loss = {name!r}: {type(base).__name__} is not a function of logits and labels",
             "leave out training.loss; it is for tasks that predict tokens or classes",
         )
-    return CustomLoss(name=name, function=LOSSES[name], base=base)
+    return CustomLoss(name=name, function=LOSSES[name], base=base, options=options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +129,7 @@ class CustomLoss:
     name: str
     function: LossFunction
     base: LogitsObjective
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __call__(self, model: Any, batch: Any) -> Loss:
         """The loss of a batch; RecipeError if the function fails or gives another count of numbers."""
@@ -127,7 +143,7 @@ class CustomLoss:
         """The loss from what `logits` returns."""
         what, hint = f"the loss {self.name!r}", "it gets [targets, classes] and [targets]"
         with naming_failures(what, self.function, hint, kind=RecipeError):
-            losses = self.function(logits, labels)
+            losses = self.function(logits, labels, **self.options)
         if not isinstance(losses, Tensor) or losses.shape != labels.shape:
             found = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
             raise RecipeError(

@@ -49,4 +49,4 @@ def lost_record(run: RunFolder, settings: TrainingSettings, state: TrainingState
         " written again; others may be lost too"
     )
     scores = {} if state.best_loss is None else {"loss": state.best_loss}
-    return {"kind": "validation", "step": step, **scores, settings.best_metric: state.best_value}
+    return {"kind": "validation", "step": step, **scores, settings.choosing[0]: state.best_value}

@@ -22,6 +22,7 @@ from regard.fast.linear_cross_entropy import (
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import check_types
+from regard.registry import refuse_other_arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,9 @@ def refuse_other_inputs(model: nn.Module, objective: Any, examples: Any) -> None
     if isinstance(objective, type) or not callable(objective):
         name = getattr(objective, "__name__", repr(objective))
         raise ConfigError(f"the objective {name} is not a function of a model and a batch", f"give {name}()")
+    refuse_loss_of_pytorch(objective)
+    called = objective.forward if isinstance(objective, nn.Module) else objective
+    refuse_other_arguments(called, f"the objective {_name(objective)}", ("model", "batch"), kind=ConfigError)
     if not isinstance(examples, Examples):
         raise ConfigError(
             f"the examples are {type(examples).__name__}, without lengths and batch",
@@ -94,6 +98,25 @@ def refuse_other_inputs(model: nn.Module, objective: Any, examples: Any) -> None
                 f" {type(thing).__name__} has no {missing[0]}",
                 hint,
             )
+
+
+def refuse_loss_of_pytorch(objective: Any) -> None:
+    """Raise a ConfigError for a loss such as `nn.CrossEntropyLoss()`, a function of outputs and labels."""
+    function = objective.func if isinstance(objective, functools.partial) else objective
+    module = getattr(function, "__module__", None) or ""
+    if not module.startswith("torch."):
+        return
+    name = _name(function)
+    own = "SquaredError()" if "mse" in name.lower() else "LabelCrossEntropy()"
+    raise ConfigError(
+        f"the objective {name} is a function of outputs and labels, not of a model and a batch",
+        f"{own} of regard.training, or a function of a model and a batch that calls it and returns"
+        " Loss(total=..., nll=..., num_targets=...), sums over the targets of the batch",
+    )
+
+
+def _name(objective: Any) -> str:
+    return getattr(objective, "__name__", type(objective).__name__)
 
 
 def refuse_other_padding(model: nn.Module, objective: Any, examples: Any, name: str = "examples") -> None:

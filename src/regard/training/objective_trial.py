@@ -29,12 +29,14 @@ def refuse_wrong_objective(
 ) -> None:
     """Raise a UserError, in all processes, if the loss of a batch does not grow with its targets.
 
-    Or if its likelihood, which is reported, is 0 for all. Objectives of regard are not tried, nor what fails
-    in the trial. The first process evaluates the model without gradients; afterwards its mode and the
-    generators of random numbers are as they were. A copy of the objective is called.
+    Or if its likelihood, which is reported, is 0 for all. Objectives of regard are not tried, but for a
+    registered loss in them, nor what fails in the trial. The first process evaluates the model without
+    gradients; afterwards its mode and the generators of random numbers are as they were. A copy of the
+    objective is called.
     """
     if is_own(objective) or not len(examples):
         return
+    objective = _registered_loss(objective) or objective
     if isinstance(examples, ProcessShare):
         examples = examples.examples
     found = distributed.group.broadcast(
@@ -43,6 +45,13 @@ def refuse_wrong_objective(
     if found is not None:
         message, hint = found
         raise UserError(message, hint)
+
+
+def _registered_loss(objective: Any) -> CustomLoss | None:
+    """The registered loss in an objective; None if there is none."""
+    while objective is not None and not isinstance(objective, CustomLoss):
+        objective = getattr(objective, "base", None)
+    return objective
 
 
 def fault(
@@ -59,13 +68,10 @@ def fault(
     return None
 
 
-def is_own(objective: Any, *, with_registered: bool = True) -> bool:
-    """True for an objective of regard that is made from no other one.
-
-    `with_registered`: also for one that sums a registered loss of each target.
-    """
+def is_own(objective: Any) -> bool:
+    """True for an objective of regard that is made from no other one, and from no registered loss."""
     while (own := type(objective).__module__.startswith("regard.")) and hasattr(objective, "base"):
-        if isinstance(objective, CustomLoss) and not with_registered:
+        if isinstance(objective, CustomLoss):
             return False
         objective = objective.base
     return own
@@ -88,6 +94,12 @@ def _fault_of_sums(objective: Objective, once: Loss, twice: Loss, examples: int)
             )
         if not is_constant and first and math.isclose(first, second, rel_tol=SAME):
             counts = f"{once.num_targets} and {twice.num_targets}"
+            if isinstance(objective, CustomLoss):
+                return (
+                    f"the loss {name} divides by the number of targets: the losses of {counts} targets sum to"
+                    f" {first:.4g}",
+                    "return the loss of each target, as reduction='none' does: training takes their mean",
+                )
             return (
                 f"the objective {name} returned a Loss whose {field} is a mean, not a sum: {first:.4g} for"
                 f" {counts} targets",

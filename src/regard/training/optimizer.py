@@ -1,6 +1,5 @@
 """The optimiser of a model: Adam, AdamW or a registered one, with layer-wise learning rates."""
 
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +12,7 @@ from regard.recipe import check_types
 from regard.training.layer_depths import depths
 from regard.training.numbers import is_asynchronous
 from regard.training.registered_optimizers import OPTIMIZERS, Groups, is_own, registered_optimizer
+from regard.training.registered_options import refuse_unwritable_options
 from regard.training.trainable import trained_parameters
 
 
@@ -62,12 +62,7 @@ class OptimizerSettings:
 
     def _refuse_settings_of_others(self) -> None:
         """Raise a RecipeError for what only regard's own optimisers have, or only registered ones."""
-        try:
-            json.dumps(self.options)
-        except (TypeError, ValueError) as error:
-            raise RecipeError(
-                f"options must be numbers, texts and lists of these: {error}", "as a recipe has them"
-            ) from None
+        refuse_unwritable_options("options", self.options)
         if self.kind in OPTIMIZERS.own:
             if self.options:
                 raise RecipeError(

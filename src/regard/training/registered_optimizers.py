@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from regard.errors import RecipeError, RegardError, did_you_mean
+from regard.errors import RecipeError, RegardError
 from regard.registry import Registry, refuse_not_callable
 from regard.training.first_steps import FirstSteps
+from regard.training.registered_options import refuse_other_options
 from regard.training.registered_state import is_registered, remember_start, saved_state
 
 Groups = list[dict[str, Any]]
@@ -80,19 +81,14 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
                 f"training.optimizer.options.{option} has no effect: groups of weights have it",
                 f"set training.{setting}" if setting else "leave it out",
             )
-    try:
-        signature = inspect.signature(OPTIMIZERS[name])
-    except (TypeError, ValueError):  # of a class written in C
-        return
-    try:
-        signature.bind([], **options)
-    except TypeError as error:
-        known = [key for key in [*signature.parameters][1:] if key not in OF_TRAINER]
-        wrong = next((key for key in options if key not in known), None)
-        hint = f"change [training.optimizer] options, or the function registered as {name!r}"
-        if wrong is not None:
-            hint = did_you_mean(wrong, known) if known else "it has no options"
-        raise RecipeError(f"training.optimizer: the optimiser {name!r}: {error}", hint) from None
+    refuse_other_options(
+        f"the optimiser {name!r}",
+        OPTIMIZERS[name],
+        ([],),
+        options,
+        setting="training.optimizer.options",
+        not_options=OF_TRAINER,
+    )
 
 
 def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) -> torch.optim.Optimizer:
@@ -162,6 +158,11 @@ def _refuse_unusable(name: str, made: object) -> None:
         raise RecipeError(
             f"the optimiser {name!r} computes the loss again in an update, which training does not",
             "register one whose step() needs no closure",
+        )
+    if any(group.get("maximize") for group in made.param_groups):
+        raise RecipeError(
+            f"the optimiser {name!r} has maximize = True, which makes the loss larger",
+            "leave maximize out, and give a loss that falls as predictions improve",
         )
     base = torch.optim.Optimizer
     for method in ("state_dict", "__getstate__"):

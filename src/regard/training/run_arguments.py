@@ -62,6 +62,7 @@ def run_arguments(
     """The description of the arguments of `fit`, without `max_steps`, as JSON data."""
     own = dataclasses.asdict(settings)
     del own["max_steps"]
+    own["schedule"]["learning_rate"] = settings.schedule.given_or_default_rate  # as before it could be unset
     found = {
         "settings": own,
         "batches": dataclasses.asdict(batches),

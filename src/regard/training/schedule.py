@@ -1,8 +1,8 @@
 """Learning rate schedules: one learning rate for each update, counted from 1."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,17 @@ from regard.errors import RecipeError, UserError
 from regard.models.model import Model
 from regard.recipe import check_types
 from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
+from regard.training.registered_options import refuse_other_options, refuse_unwritable_options
 
 DEFAULT_WARMUP_STEPS = 1000
+DEFAULT_RATE = 1e-3  # the peak
+PAPER_FACTOR = 1.0  # of equation 3 of Vaswani et al. 2017, in place of a peak
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
 TRIED = 100  # updates whose rates a registered schedule is asked for before training
 LARGEST = 1000  # factor of the learning rate: one that is larger is a number of updates
-Factor = Callable[[int, int, int], float]  # step, warmup, max_steps -> factor of the peak
+Factor = Callable[..., float]  # step, warmup, max_steps, and options -> factor of the peak
+ARGUMENTS = ("step", "warmup", "max_steps")
 
 SCHEDULES: Registry[Factor | None] = Registry(
     "schedule", dict.fromkeys(OWN_KINDS), how="register_schedule of regard.training"
@@ -35,7 +39,7 @@ def register_schedule(name: str) -> Callable[[Factor], Factor]:
     The function is called for each update after the warm-up: with its number, the number of warm-up updates
     and that of all updates. It returns the factor of `learning_rate`, 0 or more and above 0 for most
     updates, from these numbers alone, so that a resumed run has the same rates. The warm-up before and
-    `cooldown` at the end are as for all kinds.
+    `cooldown` at the end are as for all kinds. `[training.schedule] options` are its other arguments.
 
     The schedule is registered in the process that calls this: call `regard.train` there, or register it in
     an installed package (see docs/extending.md). Registering a name again replaces its schedule.
@@ -53,12 +57,15 @@ def register_schedule(name: str) -> Callable[[Factor], Factor]:
     return add
 
 
-def refuse_unknown_schedule(name: str) -> None:
-    """Raise a RecipeError if no schedule has this name."""
+def refuse_unknown_schedule(name: str, options: Mapping[str, Any]) -> None:
+    """Raise a RecipeError if no schedule has this name, or if it does not have these options."""
     if name not in SCHEDULES:
         raise RecipeError(
             f"training.schedule.kind: no schedule is registered as {name!r}", SCHEDULES.hint(name)
         )
+    if options and (factor := SCHEDULES[name]):
+        what, setting = f"the schedule {name!r}", "training.schedule.options"
+        refuse_other_options(what, factor, ARGUMENTS, options, setting=setting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +78,25 @@ class ScheduleSettings:
     # how the rate falls after the warm-up: noam, inverse_square_root, cosine, linear, constant, or a
     # registered one: see `register_schedule`
     kind: str = "inverse_square_root"
-    learning_rate: float = 1e-3  # the peak, after the warm-up; for noam the factor of d_model^-0.5, usually 1
+    # the peak, after the warm-up: 0.001 if it is not set; for noam the factor of d_model^-0.5: 1, the paper's
+    learning_rate: float | None = None
     warmup_steps: int | None = None  # updates of the warm-up; 1000 if `warmup` is not given either
     warmup: float | None = None  # the length of the warm-up as a share of the run, in place of `warmup_steps`
     final: float = 0.0  # the last rate of cosine and linear, as a share of `learning_rate`; 0 for other kinds
     cooldown: float = 0.0  # the share of the run at its end in which the rate falls linearly to 0
+    options: dict[str, Any] = field(default_factory=dict, hash=False)  # arguments of a registered one
 
     def __post_init__(self) -> None:
         check_types(self)
-        if self.learning_rate <= 0:
-            raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", "try 0.001")
+        if self.learning_rate is not None and self.learning_rate <= 0:
+            hint = "1 is the paper's factor" if self.kind == "noam" else "try 0.001"
+            raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", hint)
+        refuse_unwritable_options("options", self.options)
+        if self.options and self.kind in OWN_KINDS:
+            raise RecipeError(
+                f"options have no effect with kind = {self.kind!r}",
+                "leave them out; they are the arguments of a registered schedule",
+            )
         if self.warmup is not None and self.warmup_steps is not None:
             raise RecipeError(
                 f"warmup = {self.warmup} and warmup_steps = {self.warmup_steps} are both given",
@@ -107,6 +123,12 @@ class ScheduleSettings:
                 f"final = {self.final} has no effect with kind = {self.kind!r}",
                 f"set it to 0, or take kind {' or '.join(map(repr, KINDS_WITH_FINAL))}",
             )
+
+    @property
+    def given_or_default_rate(self) -> float:
+        """`learning_rate`, or where it is not given 0.001, for noam 1."""
+        default = PAPER_FACTOR if self.kind == "noam" else DEFAULT_RATE
+        return default if self.learning_rate is None else self.learning_rate
 
     def share_reached(self, max_steps: int) -> float:
         """The highest rate of a run of `max_steps`, as a share of the rate after the warm-up."""
@@ -140,10 +162,10 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_types(self)
-        refuse_unknown_schedule(self.settings.kind)
+        refuse_unknown_schedule(self.settings.kind, self.settings.options)
         if factor := SCHEDULES[self.settings.kind]:  # before hours are spent
-            what, arguments = f"the schedule {self.settings.kind!r}", ("step", "warmup", "max_steps")
-            refuse_other_arguments(factor, what, arguments, kind=RecipeError)
+            what = f"the schedule {self.settings.kind!r}"
+            refuse_other_arguments(factor, what, ARGUMENTS, self.settings.options, kind=RecipeError)
             steps = self.tried_steps()
             rates = [self(step) for step in steps]
             self._refuse_other_rates(steps, rates, [self(step) for step in reversed(steps)][::-1])
@@ -182,9 +204,9 @@ class Schedule:
         """The rate before the cooldown."""
         warmup = self.settings.warmup_of(self.max_steps)
         if self.settings.kind == "noam":  # Vaswani et al. 2017, equation 3, times `learning_rate`
-            factor = self.settings.learning_rate * self.d_model**-0.5
+            factor = self.settings.given_or_default_rate * self.d_model**-0.5
             return factor * min(step**-0.5, step * warmup**-1.5)
-        peak = self.settings.learning_rate
+        peak = self.settings.given_or_default_rate
         if step <= warmup:
             return peak * step / warmup
         if self.settings.kind == "inverse_square_root":
@@ -201,7 +223,7 @@ class Schedule:
     def _factor(self, function: Factor, step: int, warmup: int) -> float:
         """What a registered schedule returns."""
         try:
-            found: Any = function(step, warmup, self.max_steps)
+            found: Any = function(step, warmup, self.max_steps, **self.settings.options)
         except Exception as error:
             raise RecipeError(
                 f"the schedule {self.settings.kind!r} fails for update {step}:"

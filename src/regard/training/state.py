@@ -11,6 +11,7 @@ from regard.training.collapse import CollapseDetector
 # fields that runs of older versions do not have
 ADDED_LATER = {
     "second_value", "best_loss", "best_chrf", "watch", "validations", "start", "updates", "skipped_updates",
+    "previous",
 }  # fmt: skip
 
 

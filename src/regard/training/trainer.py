@@ -22,7 +22,7 @@ from regard.models.adapters import merged
 from regard.training.best import better, record_best, reset_best
 from regard.training.best_weights import BestWeights, mean_of_last
 from regard.training.checkpoints import Checkpoints
-from regard.training.gradients import Gradients, refuse_zero_gradient
+from regard.training.gradients import Gradients, objective_name, refuse_zero_gradient
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.lost_files import best_is_lost, choose_best_again, lost_record
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
@@ -60,8 +60,9 @@ class Trainer:
         distributed: the model distributed over several processes, each with its own share of the loader's
             batches; by default this process alone. The first process validates and reports; all processes
             have the same state.
-        entropy: of the training targets, in nats, for the detection of a collapse; None if the loss cannot
-            be compared with it, and in all processes except the first.
+        entropy: of the training targets, in nats, for the detection of a collapse; None if it is not known,
+            and in all processes except the first.
+        entropy_is_sign: False if a loss at the entropy does not mean that nothing is learned.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Trainer:
         stop: Callable[[], int | None] = lambda: None,
         distributed: DistributedModel | None = None,
         entropy: float | None = None,
+        entropy_is_sign: bool = True,
     ) -> None:
         refuse_unused_forward(model, objective)
         if settings.recompute_activations:
@@ -100,7 +102,7 @@ class Trainer:
             settings.precision,
             recompute=settings.recompute_activations,
         )
-        self.entropy = self.group.broadcast(entropy)
+        self.entropy, self.entropy_is_sign = self.group.broadcast(entropy), entropy_is_sign
         self.first_checked_step = settings.collapse.first_checked_step(settings.max_steps, settings.warmup)
         self.optimizer = build_optimizer(model, settings.optimizer)
         self.schedule = Schedule(
@@ -217,7 +219,7 @@ class Trainer:
         if not found.is_finite:
             self._skip(launched)
             return
-        if launched.step == 1 and not is_own(self.gradients.objective, with_registered=False):
+        if launched.step == 1 and not is_own(self.gradients.objective):
             refuse_zero_gradient(found.norm, self.gradients.objective)
         state.skipped_in_a_row = 0
         state.target_tokens += found.num_targets
@@ -350,9 +352,12 @@ class Trainer:
             checked=state.step >= self.first_checked_step,
             best_step=state.best_step,
             is_last=self._is_finished(),
+            entropy_is_sign=self.entropy_is_sign,
         )
         if why is None or state.watch.is_over:
             return
+        if "loss" in why and not is_own(self.gradients.objective):
+            why += f" (does the loss {objective_name(self.gradients.objective)} fall as predictions improve?)"
         checkpoint = None
         if state.watch.retries < settings.retries:
             checkpoint = self.checkpoints.newest(until=state.watch.good_step)

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.errors import FolderError, UserError
 from regard.jobs.tasks import flattened, place
-from regard.training.settings import TrainingSettings
+from regard.training.settings import TrainingSettings, measured_name
 from regard.verbs.run_ranking import (
     DEFAULT_KIND,
     LOSS,
@@ -86,7 +86,8 @@ class ComparedRuns:
         if self.metric is None:
             return f"by name: {NOT_COMPARABLE}"
         names = [name for each in self.runs for name in ranking_scores(each.validation, self.metric)]
-        return f"the best first, by validation {', then '.join(dict.fromkeys([self.metric, *names]))}"
+        distinct = dict.fromkeys([measured_name(self.metric), *names])
+        return f"the best first, by validation {', then '.join(distinct)}"
 
     @property
     def groups(self) -> tuple[RunGroup, ...]:
@@ -233,7 +234,7 @@ def group_table(found: ComparedRuns) -> tuple[list[str], list[list[str]]]:
 
 
 def _first(found: ComparedRuns) -> list[str]:
-    return [] if found.metric is None else [found.metric]
+    return [] if found.metric is None else [measured_name(found.metric)]
 
 
 def _without_seeds(settings: Mapping[str, Any]) -> dict[str, Any]:

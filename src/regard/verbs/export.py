@@ -13,6 +13,7 @@ from regard.exports.gguf_folder import GGUF
 from regard.exports.huggingface_folder import export_to_huggingface
 from regard.exports.onnx_encoder import ONNX_ENCODER
 from regard.exports.onnx_folder import ONNX
+from regard.exports.unapplied_defaults import unapplied_warning
 from regard.exports.web_encoder import web_encoder
 from regard.exports.web_folder import WEB, web_target
 from regard.models.encoder_only import EncoderOnlyConfig
@@ -54,6 +55,8 @@ class ExportReport:
             )
         if "family_refused" in self.certificate:
             line += f"\n(a family has models of this shape, but {self.certificate['family_refused']})"
+        if warning := unapplied_warning(self.certificate):
+            line += f"\n{warning}"
         if "argos" in self.certificate:
             line += "\n" + _argos_summary(self.certificate["argos"])
         return line

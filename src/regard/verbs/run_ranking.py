@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from regard.training.best import deciding_metrics
-from regard.training.settings import METRICS, Metric
+from regard.training.settings import is_higher_better, measured_name
 
 LOSS = "loss"
 DEFAULT_KIND = "translation"  # of a recipe that names none
@@ -42,26 +41,25 @@ def ranks_of(validation: Mapping[str, float], metric: str | None) -> dict[str, f
     """
     if metric is None:
         return {"rank": None, "second_rank": None}
-    scores = ranking_scores(validation, metric)
-    if scores and metric not in scores:  # such runs are equal by `metric`, and others are better
+    scores, name = ranking_scores(validation, metric), measured_name(metric)
+    if scores and name not in scores:  # such runs are equal by `metric`, and others are better
         return {"rank": 0.0, "second_rank": _rank(*next(iter(scores.items())))}
-    rank = _rank(metric, scores[metric]) if scores else None
+    rank = _rank(metric, scores[name]) if scores else None
     return {"rank": rank, "second_rank": _finite(validation).get(LOSS)}
 
 
 def ranking_scores(validation: Mapping[str, float], metric: str) -> dict[str, float]:
     """The score that ranks a run with these scores, by its name; empty if `metric` was not measured."""
     finite = _finite(validation)
-    if metric not in finite:
+    if (own := measured_name(metric)) not in finite:
         return {}
-    values = [finite[metric]]
-    names = deciding_metrics(cast(Metric, metric), values) if metric in METRICS else (metric,)
-    known = [name for name in names if finite.get(name)] or [metric]
+    names = map(measured_name, deciding_metrics(metric, [finite[own]]))
+    known = [name for name in names if finite.get(name)] or [own]
     return {known[0]: finite[known[0]]}
 
 
 def _rank(metric: str, value: float) -> float:
-    return -value if dict(METRICS).get(cast(Metric, metric), False) else value
+    return -value if is_higher_better(metric) else value
 
 
 def _finite(scores: Mapping[str, float]) -> dict[str, float]:

@@ -28,7 +28,7 @@ from regard.jobs.tasks import (
     task_record,
 )
 from regard.recipe import apply_overrides
-from regard.training.settings import Metric
+from regard.training.settings import measured_name
 from regard.training.threads import unchanged_threads
 from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
 from regard.verbs.jobs import shard_of
@@ -357,12 +357,14 @@ def _wait_for_lock(folder: Path, seconds: float) -> None:
 
 
 def _scores(
-    validation: Mapping[str, float], test: Mapping[str, float], metric: Metric, ranks_by: str | None
+    validation: Mapping[str, float], test: Mapping[str, float], metric: str, ranks_by: str | None
 ) -> dict[str, float | None]:
     """What ranks a run, what its best model was chosen by, and the test scores."""
     finite = _finite(validation)
-    ranking = [] if ranks_by is None else [ranks_by, *ranking_scores(validation, ranks_by)]
-    scores = {f"validation {name}": finite.get(name) for name in dict.fromkeys([*ranking, metric])}
+    ranking = [] if ranks_by is None else [measured_name(ranks_by), *ranking_scores(validation, ranks_by)]
+    scores = {
+        f"validation {name}": finite.get(name) for name in dict.fromkeys([*ranking, measured_name(metric)])
+    }
     if not test.keys() <= validation.keys():  # else there were no test data
         scores |= {f"test {each}": score for each, score in _finite(test).items()}
     return scores

@@ -335,9 +335,9 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
     if group.is_first:
         say(training_summary(recipe.training, loader, before, has_validation=task.has_validation))
         is_finished = before is not None and before["step"] >= recipe.training.max_steps
-        if not is_finished and (warning := rate_warning(recipe.training)):
+        if not is_finished and (warning := rate_warning(recipe.training, d_model=task.config.d_model)):
             console.warn(warning)
-        entropy = task.target_entropy(loader) if not recipe.training.loss else None
+        entropy = task.target_entropy(loader)
     distributed = distribute(model, recipe.distributed, group, device)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_signal(say))
@@ -357,6 +357,7 @@ def _train_once(source: RecipeFile, run: RunFolder, process: _Process) -> _Train
             stop=stop,
             distributed=distributed,
             entropy=entropy,
+            entropy_is_sign=not recipe.training.loss,
         )
         stack.enter_context(heartbeat(group, console.warn))
         with matmul_precision(product_precision(source, run, task.config.d_model, device, group, say)):

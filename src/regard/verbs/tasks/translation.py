@@ -114,8 +114,9 @@ class TranslationRecipe(Recipe):
     decoding: GenerationSettings = field(default_factory=GenerationSettings)
 
     def __post_init__(self) -> None:
-        names = zip(("best_metric", "second_metric"), map(present_name, self.training.choosing), strict=False)
-        object.__setattr__(self, "training", replace(self.training, **dict(names)))
+        given = {name: getattr(self.training, name) for name in ("best_metric", "second_metric")}
+        names = {name: present_name(metric) for name, metric in given.items() if metric is not None}
+        object.__setattr__(self, "training", replace(self.training, **names))
         super().__post_init__()
         refuse_lost_spaces(self.tokenizer)
 

@@ -68,7 +68,7 @@ def try_recipe(
                 updates = _timed_updates(source, task, model, objective, run)
         start = time.perf_counter()
         metrics = _validate(task, model) if task.has_validation else {}
-        if warning := rate_warning(source.recipe.training):
+        if warning := rate_warning(source.recipe.training, d_model=task.config.d_model):
             console.warn(warning)
         for line in _estimates(source, task, updates, time.perf_counter() - start, model.device):
             say(line)

@@ -34,9 +34,9 @@ def refuse_unknown_names(training: TrainingSettings) -> None:
     They are needed for training only: a model that was trained with them is used without them. So the recipe
     of a finished run is read without this check.
     """
-    refuse_unknown_loss(training.loss)
+    refuse_unknown_loss(training.loss, training.loss_options)
     refuse_unknown_optimizer(training.optimizer.kind, training.optimizer.options)
-    refuse_unknown_schedule(training.schedule.kind)
+    refuse_unknown_schedule(training.schedule.kind, training.schedule.options)
 
 
 def refuse_names_of_this_process(table: Mapping[str, Any], workers: int) -> None:

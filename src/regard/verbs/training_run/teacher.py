@@ -78,7 +78,7 @@ def _refuse_smoothing_without_effect(source: RecipeFile) -> None:
 
 def training_objective(task: Task, training: TrainingSettings, teacher: LoadedModel | None) -> Objective:
     """The loss of a run: the task's own or a registered one, with R-Drop or a teacher."""
-    objective = chosen_loss(training.loss, task.objective())
+    objective = chosen_loss(training.loss, task.objective(), training.loss_options)
     if training.r_drop and not _has_dropout(task, training):
         raise RecipeError(
             f"training.r_drop = {training.r_drop} has no effect: the model has no dropout",
