@@ -63,7 +63,7 @@ def test_a_default_search_and_default_rules_are_warned_of(target):
     chosen = {"search": "pruned_beam", "rules": ["no_a"]}
 
     def warning(generation):
-        loaded = with_defaults(kind, **NEUTRAL, **generation)
+        loaded = with_defaults(kind, **{**NEUTRAL, **generation})
         return unapplied_warning({UNAPPLIED: unapplied_defaults(loaded, target.applied(loaded))})
 
     found = warning(chosen)

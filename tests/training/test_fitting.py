@@ -467,11 +467,11 @@ def test_a_registered_loss_without_a_gradient_has_its_name(rows):
         gradients._refuse_without_gradient(torch.zeros(()), base)
 
 
-def test_an_objective_within_others_of_regard_is_its_own_and_a_registered_loss_only_where_it_may_be():
+def test_an_objective_of_regard_within_others_is_its_own_unless_a_registered_loss_is_in_it():
     loss = CustomLoss(name="mine", function=detached, base=LabelCrossEntropy())
-    assert is_own(RDrop(base=CrossEntropy()), with_registered=False)
-    assert is_own(ShareObjective(loss))
-    assert not is_own(ShareObjective(loss), with_registered=False)
+    assert is_own(RDrop(base=CrossEntropy()))
+    assert is_own(ShareObjective(LabelCrossEntropy()))
+    assert not is_own(ShareObjective(loss))
     assert not is_own(ShareObjective(detached))
 
 
