@@ -679,19 +679,20 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
-    Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
-    `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
-    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF, TER, accuracies, F1,
-    exact matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the
-    mean absolute error has the unit of the labels. The score of BLEU has its `brevity_penalty`, its
-    `precisions` and both lengths.
+    Returns an `Evaluation`; with `src` or pairs, a `TranslationEvaluation`, which also has the
+    `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
+    the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
+    TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
+    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's, or a CSV file of labelled texts; NAME:FILE is
-            a file of the catalogue.
-        columns: the columns of text and label in `data`, by name or number from 0; () detects those of a CSV
-            file, and is the recipe's of other files.
+        data: a file of test data in the format of the recipe's, a CSV file of labelled texts, or pairs in one
+            file (TSV, CSV, JSON Lines), which are scored as `src` and `ref`; NAME:FILE is a file of the
+            catalogue.
+        columns: the columns of `data`, by name or number from 0: source and target, or text and label; ()
+            detects those of pairs and of a CSV file, and is the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -702,7 +703,7 @@ def evaluate(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
-        by_length: also give BLEU by the length of the source; only with `src`.
+        by_length: also give BLEU by the length of the source; only for translations.
         context: for a language model, the tokens before each one that is predicted, at least; its windows
             move by `task.block` - `context`. None is that of the recipe.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -1711,13 +1712,15 @@ def plot_positions(
 def score(
     *,
     model: str | Path | LoadedModel | None = None,
-    src: str | Path,
-    ref: str | Path,
+    src: str | Path | None = None,
+    ref: str | Path | None = None,
+    data: str | Path | None = None,
+    columns: Sequence[str | int] = (),
     prefix: str | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> PairScores:
-    """The log-probability of each line of `ref` as the translation of that line of `src`.
+    """The log-probability of each line of `ref` as the translation of that line of `src`, or of pairs.
 
     A source is encoded as by `translate`.
 
@@ -1729,12 +1732,15 @@ def score(
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
+        data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
+        columns: its columns of source and translation, by name or number from 0; () detects them.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
+        UserError: there is neither a pair of files nor one file of pairs, or both.
     """
 
 

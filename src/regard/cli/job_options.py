@@ -62,7 +62,8 @@ def refuse_half_a_job(
         if sharding.into is not None:
             raise UserError("--into is for --shard and --on", EVERYTHING)
         if sharding.column is not None and input is None:
-            raise UserError("--column names a column of --input", "give a table: --input FILE.csv")
+            hint = "give a table: --input FILE.csv; what comes through a pipe is read as lines"
+            raise UserError("--column names a column of --input", hint)
         return
     option = "--shard" if sharding.shard is not None else "--on"
     if text:

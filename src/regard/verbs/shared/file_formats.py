@@ -3,6 +3,7 @@
 PyTorch is not imported here.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import UserError
@@ -74,11 +75,17 @@ def table_without_column(file: str | Path, hint: str) -> UserError:
     return UserError(f"{file}: a table ({TABLES[_suffix(file)]}), not lines of text", hint)
 
 
-def refuse_table(file: str | Path) -> None:
+def refuse_table(file: str | Path, hint: str | None = None) -> None:
     """Raise a UserError for a table by its name; not for .tsv, which may have pairs of texts."""
     suffix = _suffix(file)
     if suffix in TABLES and suffix != PAIRS:
-        hint = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
+        column = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
+        raise table_without_column(file, hint or column)
+
+
+def refuse_pairs(file: str | Path, lines: Sequence[str], hint: str) -> None:
+    """Raise a UserError for a file called .tsv whose lines are several texts with tabs between them."""
+    if _suffix(file) == PAIRS and any("\t" in line for line in lines):
         raise table_without_column(file, hint)
 
 
@@ -90,8 +97,7 @@ def note_markup(file: str | Path) -> None:
     kind = {**TABLES, **OTHERS, **{each: name.upper() for each, name in READ.items()}}.get(suffix)
     if kind is None or suffix == PAIRS:
         return
-    column = f"; {COLUMN} reads a column" if suffix in TABLES else ""
-    console.note(f"{file}: each line is read as a text, with what is {kind} in it{column}")
+    console.note(f"{file}: each line is read as a text, with what is {kind} in it")
 
 
 def refuse_line_options(file_format: FileFormat, *, as_json: bool, n_best: int) -> None:

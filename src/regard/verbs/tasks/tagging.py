@@ -195,7 +195,7 @@ def _confusion(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> 
 
 
 def _evaluate(
-    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: LabelColumn
+    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: str
 ) -> ScoreReport:
     """Accuracy and macro-F1, of entities precision, recall and F1.
 
@@ -299,7 +299,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             texts=texts,
             names=loaded.labels,
             pad_id=tokenizer.pad_id,
-            column=column,
+            column="last" if kind == "columns" else column,
         ),
     )
 
