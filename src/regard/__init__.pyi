@@ -1786,8 +1786,8 @@ def classify_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1834,8 +1834,8 @@ def embed_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1883,8 +1883,8 @@ def fill_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2008,8 +2008,8 @@ def generate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2057,8 +2057,8 @@ def score_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2186,8 +2186,8 @@ def summarize_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2237,8 +2237,8 @@ def tag_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2387,8 +2387,8 @@ def translate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -3039,8 +3039,8 @@ def tokenize_corpus(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
 
     Raises:
         RecipeError: the recipe is that of another task. DataError: there is no such input, an input has

@@ -11,7 +11,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import check_text, lines_of
-from regard.cli.translation_options import print_answers, translation_command
+from regard.cli.translation_options import print_answers, table_of_output, translation_command
 from regard.errors import UserError
 from regard.verbs.shared.file_formats import format_to_translate, refuse_line_options
 from regard.verbs.shared.text_options import FileFormat, ShardOptions, TranslationOptions
@@ -45,6 +45,7 @@ def command(
     check_text(text, input)
     kind = _format(file_format, sharding, input, as_json=as_json, n_best=settings["options"].n_best)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json, n_best=settings["options"].n_best)
 
     with importing():
         from regard.verbs.generation.translations import check_compression, check_output
@@ -63,9 +64,17 @@ def command(
     else:
         check_compression(places[1])
     translator = Translator(**settings)
-    waits = "type a line to translate it"
-    shown = {"as_json": as_json, "waits": waits, "column": sharding.column, "file_format": kind}
-    print_answers(translator, lines, *places, **shown)
+    print_answers(
+        translator,
+        lines,
+        *places,
+        as_json=as_json,
+        waits="type a line to translate it",
+        column=sharding.column,
+        table=table,
+        into=sharding.into,
+        file_format=kind,
+    )
 
 
 def _format(

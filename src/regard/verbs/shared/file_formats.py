@@ -5,6 +5,7 @@ PyTorch is not imported here.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from regard.errors import UserError
 from regard.verbs.shared.text_options import FileFormat
@@ -47,6 +48,7 @@ OTHERS = {
     ".sub": "MicroDVD or VobSub subtitles",
 }
 COLUMN = "--column NAME"
+TableOutput = Literal["csv", "tsv"]
 
 
 def format_to_translate(file: str | Path | None, given: FileFormat | None) -> FileFormat:
@@ -98,6 +100,31 @@ def note_markup(file: str | Path) -> None:
     if kind is None or suffix == PAIRS:
         return
     console.note(f"{file}: each line is read as a text, with what is {kind} in it")
+
+
+def table_output(
+    output: str | Path | None, column: str | None, *, as_json: bool, n_best: int
+) -> TableOutput | None:
+    """The kind of table that is written: that of which a `column` is read, with one more; None: lines.
+
+    Raises:
+        UserError: lines would be written into a file that is called CSV or JSON Lines.
+    """
+    suffix = "" if output is None else _suffix(output)
+    is_table = column is not None and not as_json and n_best == 1
+    if suffix == ".tsv" or (suffix == ".csv" and is_table):
+        return ("tsv" if suffix == ".tsv" else "csv") if is_table else None
+    if suffix == ".csv":
+        raise UserError(
+            f"{output}: a table is written from a table alone, with one answer for each record",
+            "give --input TABLE --column NAME, without --json and --n-best; or let the name end in .txt",
+        )
+    if suffix in TABLES and not as_json:
+        raise UserError(
+            f"{output}: what is written are lines, not {TABLES[suffix]}",
+            "--json writes a line of JSON for each; --shard 1/1 --column NAME adds a key to JSON Lines",
+        )
+    return None
 
 
 def refuse_line_options(file_format: FileFormat, *, as_json: bool, n_best: int) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
-from regard.errors import DataError, UserError
+from regard.errors import DataError
 from regard.verbs.shared.file_formats import note_markup, refuse_pairs, refuse_table
-from regard.verbs.shared.table_cells import table_cells, table_of
+from regard.verbs.shared.table_cells import named_table, table_cells
 
 Line = TypeVar("Line")
 
@@ -45,9 +45,7 @@ def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
     if column is None:
         refuse_table(file)
         return stream_lines(file)
-    table = table_of(file)
-    if table is None:
-        raise UserError(f"{file} is no table, so it has no column {column!r}", "leave the column out")
+    table = named_table(file, column)
     places = table.columns([column])
     return (text for _, [text] in table_cells(table, places))
 

@@ -7,7 +7,7 @@ from regard import console
 from regard.counted import counted
 from regard.data.files import locate
 from regard.data.tables import Record, Table, format_of, one_line, open_table
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.verbs.proposals.columns import roles_of
 
 PAIRS_IN_ONE_FILE = (
@@ -21,6 +21,17 @@ def table_of(file: str | Path) -> Table | None:
     path = locate(str(file), Path(), once=True)
     kind = format_of(path)
     return None if kind is None or kind == "labelled" else open_table(path, kind)
+
+
+def named_table(file: str | Path, column: str) -> Table:
+    """The table in a file.
+
+    Raises:
+        UserError: the file is none, so that it has no such column.
+    """
+    if (table := table_of(file)) is None:
+        raise UserError(f"{file} is no table, so it has no column {column!r}", "leave the column out")
+    return table
 
 
 def table_cells(table: Table, places: Sequence[int]) -> Iterator[tuple[Record, tuple[str, ...]]]:

@@ -153,8 +153,8 @@ class ShardOptions:
     )
     into: str | None = keyword(
         None,
-        "With a column: the name of the column that is added. [default: translation, summary, continuation,"
-        " vector, label, words, masks or log_prob]",
+        "With a column and an output that is a table: the name of the column that is added. [default:"
+        " translation, summary, continuation, vector, label, words, masks or log_prob]",
         metavar="NAME",
     )
 
