@@ -11,13 +11,16 @@ from regard.weights.model_folder import LoadedModel
 
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
 MOST_WORDS = 2 / 3  # of a text's, where rare words are unknown: another language, or another subject
+UNKNOWN_PARTS = "characters or words that the model does not know"
+NAMED = 10  # texts; of later ones their number is told as it doubles
 
 
 class UnknownTokens:
     """Warns of the first text with unknown tokens, and of each that is largely unknown.
 
     A file may have a rare character on every tenth line, and a line of warnings for each would hide those
-    about the rest. A text in a script that the model never saw is answered with nonsense, and always named.
+    about the rest. A text in a script that the model never saw is answered with nonsense, and named; if there
+    are many, as in a file in another language, the later ones are counted.
 
     Args:
         rare_words_unknown: rare words are unknown tokens, which the model has seen in training; only texts
@@ -27,6 +30,7 @@ class UnknownTokens:
     def __init__(self, unk_id: int, *, rare_words_unknown: bool = False) -> None:
         self._unk_id, self._is_on = unk_id, True
         self._rare_words_unknown = self._warned = rare_words_unknown
+        self._named, self._next_count = 0, 2 * NAMED
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "UnknownTokens":
@@ -51,11 +55,17 @@ class UnknownTokens:
         least = MOST_WORDS if self._rare_words_unknown else MOSTLY
         if not (unknown and self._is_on) or (self._warned and unknown < least * len(ids)):
             return
+        self._named += 1
+        if self._named > NAMED:
+            if self._named == self._next_count:
+                self._next_count *= 2
+                console.warn(f"{self._named:,} texts so far, {name} the last, have {UNKNOWN_PARTS}")
+            return
         rest = "" if self._warned else "; later texts are named if a third of theirs or more are unknown"
+        rest = "; later texts are counted" if self._named == NAMED else rest
         self._warned = True
         console.warn(
-            f"{name} has characters or words that the model does not know"
-            f" ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
+            f"{name} has {UNKNOWN_PARTS} ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
         )
 
 
