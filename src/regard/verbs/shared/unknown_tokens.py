@@ -65,7 +65,8 @@ class UnknownTokens:
         rest = "; later texts are counted" if self._named == NAMED else rest
         self._warned = True
         console.warn(
-            f"{name} has {UNKNOWN_PARTS} ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
+            f"{name} has {UNKNOWN_PARTS} ({unknown:,} of {counted(len(ids), 'token')}),"
+            f" and the output may be wrong there{rest}"
         )
 
 
