@@ -2371,8 +2371,8 @@ def translate_shard(
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -3287,8 +3287,8 @@ class Translator(_Translator):
             glossary: Require terms in the translations: a file with a source term, a tab and a target term
                 in each line, or CSV.
             keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-                nothing in lines]
+                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+                Markdown, nothing in lines]
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3418,8 +3418,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3644,7 +3644,7 @@ def translate_file(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
-    file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
+    file_format: Literal["lines", "srt", "vtt", "html", "markdown"] | None = None,
     replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
@@ -3664,11 +3664,11 @@ def translate_file(
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
-            subtitles and HTML.
+            subtitles, HTML and Markdown.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
-        file_format: lines, srt, vtt or html; by the file's name by default.
+        file_format: lines, srt, vtt, html or markdown; by the file's name by default.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.
         heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
@@ -3725,8 +3725,8 @@ def translate_file(
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -20,8 +20,8 @@ FORMAT = click.option(
     "--format",
     "file_format",
     type=click.Choice(get_args(FileFormat)),
-    help="Translate lines, or the texts of subtitles or HTML; their times and tags stay. [default: by the"
-    " file's name; lines of standard input]",
+    help="Translate lines, or the texts of subtitles, HTML or Markdown; their times and tags stay. [default:"
+    " by the file's name; lines of standard input]",
 )
 
 
@@ -39,8 +39,8 @@ def command(
     """Translate a text, a file or what comes through a pipe.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, in the same
-    order, as soon as it is translated; an empty line gives an empty line. Subtitles (.srt, .vtt) and HTML
-    keep everything but their texts.
+    order, as soon as it is translated; an empty line gives an empty line. Subtitles (.srt, .vtt), HTML
+    and Markdown (.md) keep everything but their texts.
     """
     check_text(text, input)
     kind = _format(file_format, sharding, input, as_json=as_json, n_best=settings["options"].n_best)

@@ -168,7 +168,7 @@ def _ends_word(text: str, end: int) -> bool:
 
 
 def _is_header(line: str, kind: str) -> bool:
-    """True for `source` and `target`, with more or not, for two names of languages, and for `en` and a code."""
+    """True for `source` and `target`, with more or not, two names of languages, and `en` and a code."""
     cells = next(csv.reader([line]), []) if kind == "csv" else line.split("\t")
     names = [cell.strip().casefold() for cell in cells[:2]]
     if len(set(names)) < 2:

@@ -1,4 +1,4 @@
-"""What a file of texts holds, by its name: lines of text, subtitles, HTML, or another format.
+"""What a file of texts holds, by its name: lines of text, subtitles, HTML, Markdown, or others.
 
 PyTorch is not imported here.
 """
@@ -16,12 +16,13 @@ READ: dict[str, FileFormat] = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
 }
+NAMES: dict[FileFormat, str] = {"srt": "SRT", "vtt": "VTT", "html": "HTML", "markdown": "Markdown"}
 TABLES = {".csv": "CSV", ".tsv": "tab-separated values", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
 PAIRS = ".tsv"  # a line may be a pair of texts with a tab between them, which some models read
 OTHERS = {
-    ".md": "Markdown",
-    ".markdown": "Markdown",
     ".rst": "reStructuredText",
     ".adoc": "AsciiDoc",
     ".tex": "LaTeX",
@@ -67,7 +68,7 @@ def format_to_translate(file: str | Path | None, given: FileFormat | None) -> Fi
         kind = OTHERS[suffix]
         raise UserError(
             f"{file}: {kind} {'are' if kind.endswith(' subtitles') else 'is'} not read",
-            f"translate its texts as lines of a file or as HTML; {every_line}",
+            f"translate its texts as lines of a file, as HTML or as Markdown; {every_line}",
         )
     raise table_without_column(file, f"{COLUMN} translates a column; {every_line}")
 
@@ -96,7 +97,7 @@ def note_markup(file: str | Path) -> None:
     from regard import console  # rich takes longer to import than a help text to print
 
     suffix = _suffix(file)
-    kind = {**TABLES, **OTHERS, **{each: name.upper() for each, name in READ.items()}}.get(suffix)
+    kind = {**TABLES, **OTHERS, **{each: NAMES[name] for each, name in READ.items()}}.get(suffix)
     if kind is None or suffix == PAIRS:
         return
     console.note(f"{file}: each line is read as a text, with what is {kind} in it")

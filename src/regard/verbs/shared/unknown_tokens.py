@@ -12,7 +12,7 @@ from regard.weights.model_folder import LoadedModel
 MOSTLY = 1 / 3  # of a text's tokens: what is written in another script, or mostly in other letters
 MOST_WORDS = 2 / 3  # of a text's, where rare words are unknown: another language, or another subject
 UNKNOWN_PARTS = "characters or words that the model does not know"
-NAMED = 10  # texts; of later ones their number is told as it doubles
+NAMED = 10  # texts; of later ones their number is printed as it doubles
 
 
 class UnknownTokens:
