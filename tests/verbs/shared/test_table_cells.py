@@ -25,6 +25,8 @@ def test_pairs_are_two_columns_that_are_named_or_detected(tmp_path):
         pairs_of(tmp_path / "a.csv", ("en",))
     (tmp_path / "one.tsv").write_text("one\teins\n")
     assert pairs_of(tmp_path / "one.tsv") == (["one"], ["eins"])
+    (tmp_path / "two.csv").write_text("target,source\neins,one\n")
+    assert pairs_of(tmp_path / "two.csv") == (["one"], ["eins"])
     (tmp_path / "lines").write_text("one\n")
     with pytest.raises(DataError, match="no table of pairs"):
         pairs_of(tmp_path / "lines")

@@ -6,7 +6,16 @@ from pathlib import Path
 from regard import console
 from regard.counted import counted
 from regard.data.files import locate
-from regard.data.tables import Record, Table, format_of, one_line, open_table
+from regard.data.tables import (
+    LABEL_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+    Record,
+    Table,
+    format_of,
+    one_line,
+    open_table,
+)
 from regard.errors import DataError, UserError
 from regard.verbs.proposals.columns import roles_of
 
@@ -73,8 +82,7 @@ def pairs_of(file: str | Path, columns: Sequence[str] = ()) -> tuple[list[str], 
             f"{file} is no table of pairs",
             "write a source, a tab and its target on each line, or give src and ref (--src FILE --ref FILE)",
         )
-    are_only_two = len(table.names) == 2 and not table.named
-    wanted = columns or (("0", "1") if are_only_two else roles_of(table, "translation", ()).columns)
+    wanted = columns or _only_two(table) or roles_of(table, "translation", ()).columns
     places = table.columns(wanted)
     if len({*places}) != 2 or len(places) != 2:
         raise DataError(
@@ -82,3 +90,11 @@ def pairs_of(file: str | Path, columns: Sequence[str] = ()) -> tuple[list[str], 
         )
     pairs = [cells for _, cells in table_cells(table, places)]
     return [source for source, _ in pairs], [target for _, target in pairs]
+
+
+def _only_two(table: Table) -> tuple[str, ...]:
+    """Source and target of a table with two columns of which none has the name of labels; else none."""
+    names = [name.casefold() for name in table.names]
+    if len(names) != 2 or not {*LABEL_NAMES}.isdisjoint(names):
+        return ()
+    return ("1", "0") if names[0] in TARGET_NAMES or names[1] in SOURCE_NAMES else ("0", "1")
