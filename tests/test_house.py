@@ -59,6 +59,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "sacrebleu": "evaluation/",
     "safetensors": ("weights/", "data/pair_part.py", "data/text_part.py"),
     "rich": "console/",
+    "markdown_it": "documents/markdown.py",
     "click": "cli/",
     "babel": "data/synthetic.py",
     "jinja2": "data/template_process.py",

@@ -679,19 +679,20 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
-    Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
-    `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
-    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF, TER, accuracies, F1,
-    exact matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the
-    mean absolute error has the unit of the labels. The score of BLEU has its `brevity_penalty`, its
-    `precisions` and both lengths.
+    Returns an `Evaluation`; with `src` or pairs, a `TranslationEvaluation`, which also has the
+    `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
+    the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
+    TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
+    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's, or a CSV file of labelled texts; NAME:FILE is
-            a file of the catalogue.
-        columns: the columns of text and label in `data`, by name or number from 0; () detects those of a CSV
-            file, and is the recipe's of other files.
+        data: a file of test data in the format of the recipe's, a CSV file of labelled texts, or pairs in one
+            file (TSV, CSV, JSON Lines), which are scored as `src` and `ref`; NAME:FILE is a file of the
+            catalogue.
+        columns: the columns of `data`, by name or number from 0: source and target, or text and label; ()
+            detects those of pairs and of a CSV file, and is the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -702,7 +703,7 @@ def evaluate(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
-        by_length: also give BLEU by the length of the source; only with `src`.
+        by_length: also give BLEU by the length of the source; only for translations.
         context: for a language model, the tokens before each one that is predicted, at least; its windows
             move by `task.block` - `context`. None is that of the recipe.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
@@ -1711,13 +1712,15 @@ def plot_positions(
 def score(
     *,
     model: str | Path | LoadedModel | None = None,
-    src: str | Path,
-    ref: str | Path,
+    src: str | Path | None = None,
+    ref: str | Path | None = None,
+    data: str | Path | None = None,
+    columns: Sequence[str | int] = (),
     prefix: str | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> PairScores:
-    """The log-probability of each line of `ref` as the translation of that line of `src`.
+    """The log-probability of each line of `ref` as the translation of that line of `src`, or of pairs.
 
     A source is encoded as by `translate`.
 
@@ -1729,12 +1732,15 @@ def score(
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
+        data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
+        columns: its columns of source and translation, by name or number from 0; () detects them.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
+        UserError: there is neither a pair of files nor one file of pairs, or both.
     """
 
 
@@ -1780,8 +1786,8 @@ def classify_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1828,8 +1834,8 @@ def embed_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1877,8 +1883,8 @@ def fill_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2002,8 +2008,8 @@ def generate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2051,8 +2057,8 @@ def score_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2180,8 +2186,8 @@ def summarize_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2231,8 +2237,8 @@ def tag_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2365,8 +2371,8 @@ def translate_shard(
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
@@ -2381,8 +2387,8 @@ def translate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -3034,8 +3040,8 @@ def tokenize_corpus(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
-        into: With a column: the name of the column that is added. [default: translation, summary,
-            continuation, vector, label, words, masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added.
+            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
 
     Raises:
         RecipeError: the recipe is that of another task. DataError: there is no such input, an input has
@@ -3283,8 +3289,8 @@ class Translator(_Translator):
             glossary: Require terms in the translations: a file with a source term, a tab and a target term
                 in each line, or CSV.
             keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-                nothing in lines]
+                URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+                Markdown, nothing in lines]
             engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
                 does.
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3414,8 +3420,8 @@ def translate(  # pyright: ignore[reportOverlappingOverload]
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3640,7 +3646,7 @@ def translate_file(
     rules: Sequence[str] = (),
     search: str | None = None,
     as_json: bool = False,
-    file_format: Literal["lines", "srt", "vtt", "html"] | None = None,
+    file_format: Literal["lines", "srt", "vtt", "html", "markdown"] | None = None,
     replace_unk: bool = False,
     source_lang: str | None = None,
     target_lang: str | None = None,
@@ -3660,11 +3666,11 @@ def translate_file(
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
-            subtitles and HTML.
+            subtitles, HTML and Markdown.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
-        file_format: lines, srt, vtt or html; by the file's name by default.
+        file_format: lines, srt, vtt, html or markdown; by the file's name by default.
         beam_size: Search with that many hypotheses; 1 is greedy. [default: the model's own]
         early_stopping: Stop a beam when as many hypotheses as its size have finished.
         heuristic_stopping: Stop a beam when as many have finished, and the best of the others, at its
@@ -3721,8 +3727,8 @@ def translate_file(
         glossary: Require terms in the translations: a file with a source term, a tab and a target term
             in each line, or CSV.
         keep: Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>,
-            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML,
-            nothing in lines]
+            URLs and e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and
+            Markdown, nothing in lines]
         engine: Compute by regard, or by CTranslate2 (an extra), which stops a beam as early_stopping
             does.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.

@@ -214,9 +214,10 @@ def test_mistakes_are_named(capsys, folder, arguments, error):
         (
             "score",
             ("--shard", "1/1", "--src", "a", "--input", "b", "--output", "c"),
-            "leave out --src and --ref",
+            "leave out --src, --ref, --data",
         ),
         ("score", ("--input", "a"), "--input is for --shard and --on"),
+        ("score", ("--src", "a", "--column", "x"), "--data FILE --columns"),
         ("score", ("--src", "a"), "--ref is missing"),
         ("score", ("--shard", "1/1", "--input", "a"), "--shard needs --output"),
         (

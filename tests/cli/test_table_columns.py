@@ -1,10 +1,13 @@
 """The texts of a table's column, for every command that reads lines: the same cells as `regard new` reads."""
 
+import re
+
 import pytest
 
 from regard.cli import run
 from regard.errors import DataError, UserError
 from regard.verbs.shared.lines import texts_of
+from regard.verbs.translate import translate
 
 CSV = 'id,text,label\n0,"one, two",a\n1,"three\nfour",b\nid,text,label\n2,,a\n'
 TEXTS = ["one, two", "three four", ""]
@@ -43,6 +46,45 @@ def test_a_table_without_a_column_is_not_read_as_lines(tmp_path):
     with pytest.raises(UserError, match="is no table"):
         texts_of(lines, "text")
     assert list(texts_of(lines, None)) == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "output", "expected"),
+    [
+        ("a.csv", 'id;text\n1;"Good; night."\n2;\n', "o.csv", ["id;text;de", '1;"Good; night.";X', "2;;"]),
+        ("a.csv", "id,text\n1,Hi.\n", "o.tsv", ["id\ttext\tde", "1\tHi.\tX"]),
+        (
+            "a.jsonl",
+            '{"id": 1, "text": "Yes, sir."}\n{"id": 2}\n',
+            "o.csv",
+            ["id,text,de", '1,"Yes, sir.",X', "2,,"],
+        ),
+    ],
+)
+def test_a_table_is_written_with_the_answers_in_one_more_column(tmp_path, name, content, output, expected):
+    file, out = table(tmp_path, name, content), tmp_path / output
+    command = ["translate", "--input", str(file), "--column", "text", "--output", str(out), "--threads", "1"]
+    assert run([*command, "--into", "de"]) == 0
+    found = translate(["Good; night.", "Hi.", "Yes, sir."], threads=1)
+    lines = [
+        re.sub("|".join(f'"?{text}"?' for text in found), "X", line) for line in out.read_text().splitlines()
+    ]
+    assert lines == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("--input", "a.txt", "--output", "o.csv"), "--column NAME"),
+        (("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"), "without --json"),
+        (("--input", "a.csv", "--column", "text", "--output", "o.jsonl"), "--json writes"),
+        (("--input", "a.csv", "--column", "text", "--into", "de"), "--output FILE.csv"),
+        (("--column", "text"), "through a pipe"),
+    ],
+)
+def test_lines_are_not_written_into_a_file_that_is_called_a_table(capsys, arguments, hint):
+    assert run(["translate", *arguments]) == 2
+    assert hint in capsys.readouterr().err
 
 
 def test_translate_reads_a_column_and_writes_a_line_for_each_record(tmp_path, capsysbinary):

@@ -235,8 +235,8 @@ def test_a_format_overrides_the_name_of_the_file(capsys, untrained, tmp_path):
     [
         ("a.csv", "--column NAME translates a column;"),
         ("a.jsonl.gz", "--column NAME translates a column;"),
-        ("a.po", "lines of a file or as HTML"),
-        ("a.JSON", "lines of a file or as HTML"),
+        ("a.po", "lines of a file, as HTML or as Markdown"),
+        ("a.JSON", "lines of a file, as HTML or as Markdown"),
         ("a.ass", "ASS subtitles are not read"),
         ("a.sub", "subtitles are not read"),
     ],

@@ -228,3 +228,25 @@ def test_a_required_phrase_is_not_appended_after_the_final_punctuation(beam_size
     ids = found(sentence_end=lambda ids: ids[-1] == 6)
     assert 7 in ids[: ids.index(6)]
     assert found(sentence_end=lambda ids: True)  # all that is found, if nothing else is
+
+
+class Repeater(Sentence):
+    """A stepper of a model that may say its sentence again; 6 is final punctuation."""
+
+    def next(self, said):
+        word = [4, 5, 6][len(said) % 3]
+        scores = torch.full((9,), -6.0)
+        scores[word] = -1.0
+        scores[EOS if said[-1:] == (6,) else word] = 0.0
+        return scores.log_softmax(dim=0)
+
+
+def test_a_sentence_that_the_model_would_end_is_not_said_again_for_a_better_mean():
+    def found(**more):
+        stepper = Repeater()
+        stepper.start(torch.zeros(1, 1), torch.ones(1))
+        search = search_of((((7,),),), beam_size=5, longest=12, length_penalty=Power(alpha=1.0), **more)
+        return search(stepper, ask([[4]]))[0][0].ids
+
+    assert found().count(6) > 1
+    assert found(sentence_end=lambda ids: ids[-1] == 6).count(6) == 1

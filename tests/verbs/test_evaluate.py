@@ -7,8 +7,11 @@ import pytest
 
 import regard
 from regard.errors import DataError, UserError
+from regard.verbs.compare import compare
 from regard.verbs.evaluate import evaluate
 from regard.verbs.translate import translate
+
+JSON_PAIR = '{{"a": "{src}", "b": "{ref}"}}'
 
 
 @pytest.fixture
@@ -45,6 +48,24 @@ def test_of_several_references_the_nearest_counts(untrained, files):
     assert several.value == pytest.approx(100)
     assert one.value < 100
     assert "nrefs:2" in several.signature
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "columns"),
+    [("a.tsv", "{src}\t{ref}", ()), ("a.csv", '1,"{ref}",{src}', (2, 1)), ("a.jsonl", JSON_PAIR, ("a", "b"))],
+)
+def test_pairs_in_one_file_are_scored_as_those_of_two(untrained, files, name, line, columns):
+    both = [(files / each).read_text().splitlines() for each in ("src", "own")]
+    lines = [line.format(src=src, ref=ref) for src, ref in zip(*both, strict=True)]
+    (files / name).write_text("\n".join(lines) + "\n")
+    settings = {"model": untrained, "tokenize": "none", "by_length": True}
+    found = evaluate(data=files / name, columns=columns, **settings)
+    assert found.to_dict() == evaluate(src=files / "src", ref=files / "own", **settings).to_dict()
+    with pytest.raises(UserError, match=r"a table .* not lines") as error:
+        evaluate(src=files / name, ref=files / name, model=untrained)
+    assert "--data FILE" in error.value.hint
+    with pytest.raises(UserError, match=r"a table .* not lines"):
+        compare([files / name], ref=files / "own")
 
 
 def test_files_that_are_not_aligned_are_refused_before_anything_is_translated(untrained, files):

@@ -76,7 +76,7 @@ def test_other_data_than_tables_stay_as_they_are_and_have_no_columns(tmp_path):
     assert with_table(source, "b.tsv", ()) == (source, "b.tsv")
     with pytest.raises(DataError, match="no column 'whta'"):
         with_table(source, str(tmp_path / "a.csv"), ("whta", "rating"))
-    with pytest.raises(UserError, match="columns are those of a table"):
+    with pytest.raises(UserError, match="columns are those of data"):
         with_table(source, None, ("review", "rating"))
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.verbs.score import score
 from regard.verbs.translate import Translator
 
@@ -31,6 +31,15 @@ def test_an_output_has_the_score_that_decoding_reported(untrained, files):
             assert forced.log_prob == pytest.approx(candidate.log_prob, abs=1e-4)
     assert found.perplexity > 1
     assert [record["line"] for record in found.to_dicts()] == [1, 2, 3]
+
+
+def test_pairs_in_one_file_have_the_scores_of_those_in_two(untrained, files):
+    src, ref, pairs = files(src=["1 2", "4 5"], ref=["2 1", "5 6"], pairs=["1 2\t2 1", "4 5\t5 6"])
+    found = score(model=untrained, data=pairs).scores
+    assert found == score(model=untrained, src=src, ref=ref).scores
+    assert score(model=untrained, data=pairs, columns=("1", "0")).scores != found
+    with pytest.raises(UserError, match="two files, or pairs from one"):
+        score(model=untrained, src=src, data=pairs)
 
 
 def test_files_that_are_not_aligned_and_lines_too_long_are_refused(untrained, files):

@@ -23,9 +23,13 @@ from regard.verbs.shared.tokenize import Tokenize
     "--data",
     type=options.FILE_PATH,
     metavar="FILE",
-    help="Test data in the format of the recipe's, to use instead of them; or a CSV file of labelled texts.",
+    help="Test data in the format of the recipe's, to use instead of them; or a CSV file of labelled texts;"
+    " or pairs in one file (TSV, CSV, JSON Lines).",
 )
-@options.columns("With --data: the columns of text and label, by name or number from 0. [default: detected]")
+@options.columns(
+    "With --data: the columns of source and target, or of text and label, by name or number from 0."
+    " [default: detected]"
+)
 @click.option("--src", type=options.FILE_PATH, metavar="FILE", help="File to translate, one sentence a line.")
 @click.option(
     "--ref",
@@ -92,11 +96,11 @@ def command(
     Without --data and --src the test data of the model's recipe are used. Scores have signatures and
     95 % intervals; classifiers have a confusion matrix.
 
-    With --src and --ref a file is translated and scored with sacreBLEU: BLEU, chrF++, chrF and TER; chrF++
-    comes first if the references have no spaces between words. With --hypotheses and --ref translations
-    are scored that exist already. NAME:FILE is a file of a data set (`regard data list`). --metric adds the
-    score of a learned metric; one that reads no references needs no --ref. A line has what BLEU is computed
-    from: the n-gram precisions, the brevity penalty and the lengths.
+    With --src and --ref, or pairs as --data, texts are translated and scored with sacreBLEU: BLEU, chrF++,
+    chrF and TER; chrF++ comes first if the references have no spaces between words. With --hypotheses and
+    --ref translations are scored that exist already. NAME:FILE is a file of a data set (`regard data list`).
+    --metric adds the score of a learned metric; one that reads no references needs no --ref. A line has what
+    BLEU is computed from: the n-gram precisions, the brevity penalty and the lengths.
     """
     settings = {
         "model": model,
@@ -132,7 +136,7 @@ def _refuse_unfit_files(
     data: Path | None, src: Path | None, ref: tuple[Path, ...], metric: tuple[Path, ...]
 ) -> None:
     """Raise a UserError for files of which one is missing, or one too many."""
-    if src is None and metric and not ref:
+    if src is None and metric and not ref and data is None:
         raise UserError("--src FILE is missing", "--metric scores translations of a file")
     if (src is None) != (not ref) and not (src is not None and metric):
         missing = "--src FILE" if src is None else "--ref FILE"

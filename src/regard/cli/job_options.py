@@ -59,10 +59,11 @@ def refuse_half_a_job(
             raise UserError("--processes is for a cluster", "give --on ray, too")
         if sharding.part_megabytes is not None:
             raise UserError("--part-megabytes is for --shard and --on", EVERYTHING)
-        if sharding.into is not None:
+        if sharding.into is not None and not output_is_file:
             raise UserError("--into is for --shard and --on", EVERYTHING)
         if sharding.column is not None and input is None:
-            raise UserError("--column names a column of --input", "give a table: --input FILE.csv")
+            hint = "give a table: --input FILE.csv; what comes through a pipe is read as lines"
+            raise UserError("--column names a column of --input", hint)
         return
     option = "--shard" if sharding.shard is not None else "--on"
     if text:

@@ -19,6 +19,13 @@ from regard.verbs.shared.text_options import PrefixOptions, ShardOptions
 @click.option("--src", type=options.FILE_PATH, metavar="FILE", help="Source, one sentence a line.")
 @click.option("--ref", type=options.FILE_PATH, metavar="FILE", help="Translations, aligned line by line.")
 @click.option(
+    "--data",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Pairs in one file (TSV, CSV, JSON Lines), instead of --src and --ref.",
+)
+@options.columns("With --data: its columns of source and translation, by name or number. [default: detected]")
+@click.option(
     "--input",
     type=PLACE,
     metavar="FILE",
@@ -34,6 +41,8 @@ def command(
     model: Path | None,
     src: Path | None,
     ref: Path | None,
+    data: Path | None,
+    columns: tuple[str, ...],
     input: Place | None,
     output: Place | None,
     sharding: ShardOptions,
@@ -46,24 +55,27 @@ def command(
     A line for each pair: the log-probability in nats and the number of tokens, the end of the sentence
     included in both.
     """
+    if sharding.is_job and ((src, ref, data) != (None, None, None) or columns):
+        raise UserError("a job reads pairs from --input", "leave out --src, --ref, --data and --columns")
+    for name, value in (("--input", input), ("--column", sharding.column)):
+        if not sharding.is_job and value is not None:
+            hint = "give --src and --ref, or pairs in one file: --data FILE --columns SOURCE,TRANSLATION"
+            raise UserError(f"{name} is for --shard and --on", hint)
     refuse_half_a_job(sharding, text=False, input=input, output=output)
-    if sharding.is_job and (src is not None or ref is not None):
-        raise UserError("a job reads pairs from --input", "leave out --src and --ref")
-    if not sharding.is_job and input is not None:
-        raise UserError("--input is for --shard and --on", "give --src and --ref")
-    if not sharding.is_job and (src is None or ref is None):
-        raise UserError(f"{'--src' if src is None else '--ref'} is missing", "give both --src and --ref")
+    if not sharding.is_job and data is None and (src is None or ref is None):
+        hint = "give both --src and --ref, or --data"
+        raise UserError(f"{'--src' if src is None else '--ref'} is missing", hint)
 
     with importing():
         from regard import console
         from regard.verbs.score import score
         from regard.verbs.shards import score_shard
 
-    if src is None or ref is None:
-        settings = {"model": model, "as_json": as_json, "options": options, "runtime": runtime}
-        run(score_shard, sharding, output, input=input, **settings)
+    settings = {"model": model, "options": options, "runtime": runtime}
+    if sharding.is_job:
+        run(score_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
-    found = score(model=model, src=src, ref=ref, options=options, runtime=runtime)
+    found = score(src=src, ref=ref, data=data, columns=columns, **settings)
     if as_json:
         for record in found.to_dicts():
             click.echo(json.dumps(record))

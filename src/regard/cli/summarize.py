@@ -9,7 +9,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import check_text
-from regard.cli.translation_options import print_answers, translation_command
+from regard.cli.translation_options import print_answers, table_of_output, translation_command
 from regard.verbs.shared.text_options import ShardOptions, SummaryOptions
 
 
@@ -30,6 +30,7 @@ def command(
     """
     check_text(text, input)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json, n_best=settings["options"].n_best)
 
     with importing():
         from regard.verbs.generation.translations import check_compression, check_output
@@ -46,5 +47,13 @@ def command(
         check_compression(places[1])
     summarizer = Summarizer(**settings)
     lines = None if text is None else [" ".join(text.splitlines())]
-    waits = "type a text in one line to summarize it"
-    print_answers(summarizer, lines, *places, as_json=as_json, waits=waits, column=sharding.column)
+    print_answers(
+        summarizer,
+        lines,
+        *places,
+        as_json=as_json,
+        waits="type a text in one line to summarize it",
+        column=sharding.column,
+        table=table,
+        into=sharding.into,
+    )

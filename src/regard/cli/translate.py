@@ -11,7 +11,7 @@ from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
 from regard.cli.text_command import check_text, lines_of
-from regard.cli.translation_options import print_answers, translation_command
+from regard.cli.translation_options import print_answers, table_of_output, translation_command
 from regard.errors import UserError
 from regard.verbs.shared.file_formats import format_to_translate, refuse_line_options
 from regard.verbs.shared.text_options import FileFormat, ShardOptions, TranslationOptions
@@ -20,8 +20,8 @@ FORMAT = click.option(
     "--format",
     "file_format",
     type=click.Choice(get_args(FileFormat)),
-    help="Translate lines, or the texts of subtitles or HTML; their times and tags stay. [default: by the"
-    " file's name; lines of standard input]",
+    help="Translate lines, or the texts of subtitles, HTML or Markdown; their times and tags stay. [default:"
+    " by the file's name; lines of standard input]",
 )
 
 
@@ -39,12 +39,13 @@ def command(
     """Translate a text, a file or what comes through a pipe.
 
     Without TEXT and --input standard input is read. Each line of input gives a line of output, in the same
-    order, as soon as it is translated; an empty line gives an empty line. Subtitles (.srt, .vtt) and HTML
-    keep everything but their texts.
+    order, as soon as it is translated; an empty line gives an empty line. Subtitles (.srt, .vtt), HTML
+    and Markdown (.md) keep everything but their texts.
     """
     check_text(text, input)
     kind = _format(file_format, sharding, input, as_json=as_json, n_best=settings["options"].n_best)
     refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json, n_best=settings["options"].n_best)
 
     with importing():
         from regard.verbs.generation.translations import check_compression, check_output
@@ -63,9 +64,17 @@ def command(
     else:
         check_compression(places[1])
     translator = Translator(**settings)
-    waits = "type a line to translate it"
-    shown = {"as_json": as_json, "waits": waits, "column": sharding.column, "file_format": kind}
-    print_answers(translator, lines, *places, **shown)
+    print_answers(
+        translator,
+        lines,
+        *places,
+        as_json=as_json,
+        waits="type a line to translate it",
+        column=sharding.column,
+        table=table,
+        into=sharding.into,
+        file_format=kind,
+    )
 
 
 def _format(

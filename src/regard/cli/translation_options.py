@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from regard.cli import options
-from regard.cli.job_options import PLACE, shard_options
+from regard.cli.job_options import PLACE, Place, shard_options
 from regard.cli.options import Decorator
 from regard.cli.text_command import chunks_of, input_option, text_argument, write_output
-from regard.errors import Interrupted
+from regard.errors import Interrupted, UserError
+from regard.verbs.shared.file_formats import TableOutput, table_output
 from regard.verbs.shared.runtime import DecodingRuntime
-from regard.verbs.shared.text_options import FileFormat, SummaryOptions
+from regard.verbs.shared.text_options import FileFormat, ShardOptions, SummaryOptions
 
 if TYPE_CHECKING:
     from regard.verbs.generation.translations import Translation
@@ -38,8 +39,8 @@ def translation_command(
             "--output",
             type=PLACE,
             metavar="FILE",
-            help="Write to this file (FILE.gz: gzipped), not to standard output; with --shard or --on to a"
-            " folder.",
+            help="Write to this file (FILE.gz: gzipped), not to standard output; with --column and FILE.csv"
+            " or FILE.tsv the table with one more column; with --shard or --on to a folder.",
         ),
         shard_options,
         options.fields_of("options", fields),
@@ -47,6 +48,23 @@ def translation_command(
         options.as_json,
         options.fields_of("runtime", DecodingRuntime),
     )
+
+
+def table_of_output(
+    sharding: ShardOptions, output: Place | None, *, as_json: bool, n_best: int
+) -> TableOutput | None:
+    """The kind of table that is written without a job; None: lines.
+
+    Raises:
+        UserError: the output has the name of another format, or --into is given and no table is written.
+    """
+    if sharding.is_job or isinstance(output, str):
+        return None
+    table = table_output(output, sharding.column, as_json=as_json, n_best=n_best)
+    if sharding.into is not None and table is None:
+        hint = "give --input TABLE --column NAME --output FILE.csv"
+        raise UserError("--into is for --shard and --on, and for a table that is written", hint)
+    return table
 
 
 def print_answers(
@@ -58,16 +76,20 @@ def print_answers(
     as_json: bool,
     waits: str,
     column: str | None = None,
+    table: TableOutput | None = None,
+    into: str | None = None,
     file_format: FileFormat | None = None,
 ) -> None:
     """Print or write the outputs for `lines`, else for the file `input`, else for standard input.
 
-    `column`: of a table, has the texts. `file_format`: what they are if not lines; None: it is not known.
+    `column`: of a table, has the texts. `table`: what is written, with the outputs in the column `into`;
+    None: lines. `file_format`: what the texts are if not lines; None: it is not known.
     `waits`: the prompt on stderr if lines are typed at a terminal. Raises Interrupted at Ctrl-C if `output`
     is given: the file is then not written.
     """
     from regard import console
     from regard.verbs.generation.translated_document import document_lines
+    from regard.verbs.generation.translated_table import TranslatedTable
     from regard.verbs.shared.lines import count_of, stream_lines, texts_of
 
     if file_format not in (None, "lines"):
@@ -81,9 +103,13 @@ def print_answers(
         total = count_of(input) if visible else 0
         with console.LinesProgress(total) if total else nullcontext() as progress:
             done = progress.advance if progress else None
-            by_name = file_format is None or column is not None
-            read = texts_of(input, column) if by_name else stream_lines(input, notes=False)
-            _print(translator, translator(read, done=done), output, as_json)
+            if table is not None and column is not None:
+                translated = TranslatedTable.of(input, column, into or translator.answer.called, table)
+                _write(translated.rows(translator(translated.texts(), done=done)), output)
+            else:
+                by_name = file_format is None or column is not None
+                read = texts_of(input, column) if by_name else stream_lines(input, notes=False)
+                _print(translator, translator(read, done=done), output, as_json)
     else:
         _print(translator, translator.in_chunks(chunks_of(None, None, waits)), output, as_json)
 

@@ -88,8 +88,9 @@ class ConstrainedBeamSearch(BeamSearch):
     bank with most matches. So a beam of any size meets the constraints, and one that has room for all finds
     the best hypothesis that does.
 
-    `sentence_end`: true of tokens that end a sentence. A hypothesis that lacks a phrase there, and that the
-    model would end, is dropped if there is another: no phrase is appended after the final punctuation.
+    `sentence_end`: true of tokens that end a sentence. A hypothesis that the model would end there is not
+    continued, for with a length penalty that divides, saying it all again would give a better score; one that
+    lacks a phrase is, if there is no other.
     """
 
     constraints: tuple[Constraint, ...]
@@ -126,6 +127,7 @@ class ConstrainedBeamSearch(BeamSearch):
             kept = []
             for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
                 going = self._end(rows, constraints, chosen, finished, sentence, candidates)
+                going = [each for each in going if each.row not in complete or states[each.row].unmet]
                 going = [each for each in going if each.row not in complete] or going
                 able = [each for each in going if self._may_win(each, sentence, greatest, finished)]
                 kept += enumerate(self._shared(able))
@@ -170,7 +172,7 @@ class ConstrainedBeamSearch(BeamSearch):
         states: list[Match],
         no_sentence: set[int],
     ) -> set[int]:
-        """The rows that lack a phrase, but end a sentence, and whose most probable next token is the end."""
+        """The rows that end a sentence, and whose most probable next token is the end."""
         if self.sentence_end is None:
             return set()
         best = prepared.log_probs.argmax(dim=-1).tolist()
@@ -179,8 +181,7 @@ class ConstrainedBeamSearch(BeamSearch):
             row
             for row in rows.live().tolist()
             if self.ends_by(best[row])
-            and int(rows.sentence[row]) not in no_sentence
-            and states[row].unmet
+            and not (states[row].unmet and int(rows.sentence[row]) in no_sentence)
             and not in_prompt[row]
             and self.sentence_end(rows.ids_of(row))
         }

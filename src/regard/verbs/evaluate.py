@@ -20,10 +20,16 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences, several_models
-from regard.verbs.shared.lines import lines_of, references_of
+from regard.verbs.shared.lines import OWN_FILE, lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.settings import recipe_of
-from regard.verbs.shared.test_data_settings import changed_generation, with_context, with_table
+from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
+from regard.verbs.shared.test_data_settings import (
+    changed_generation,
+    reads_pairs,
+    with_context,
+    with_table,
+)
 from regard.verbs.shared.text_options import EvaluationOptions, TranslationOptions
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scores import BleuSettings, TranslationScores
@@ -123,19 +129,20 @@ def evaluate(
 ) -> Evaluation:
     """Score a model on the test data of its recipe, on `data`, or on its translations of `src`.
 
-    Returns an `Evaluation`; with `src`, a `TranslationEvaluation`, which also has the `translations`. Its
-    `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of the 95 % interval
-    (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF, TER, accuracies, F1,
-    exact matches and error rates are in percent, perplexity is that of a token, losses are in nats, and the
-    mean absolute error has the unit of the labels. The score of BLEU has its `brevity_penalty`, its
-    `precisions` and both lengths.
+    Returns an `Evaluation`; with `src` or pairs, a `TranslationEvaluation`, which also has the
+    `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
+    the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
+    TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
+    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's, or a CSV file of labelled texts; NAME:FILE is
-            a file of the catalogue.
-        columns: the columns of text and label in `data`, by name or number from 0; () detects those of a CSV
-            file, and is the recipe's of other files.
+        data: a file of test data in the format of the recipe's, a CSV file of labelled texts, or pairs in one
+            file (TSV, CSV, JSON Lines), which are scored as `src` and `ref`; NAME:FILE is a file of the
+            catalogue.
+        columns: the columns of `data`, by name or number from 0: source and target, or text and label; ()
+            detects those of pairs and of a CSV file, and is the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -146,7 +153,7 @@ def evaluate(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
-        by_length: also give BLEU by the length of the source; only with `src`.
+        by_length: also give BLEU by the length of the source; only for translations.
         context: for a language model, the tokens before each one that is predicted, at least; its windows
             move by `task.block` - `context`. None is that of the recipe.
 
@@ -158,7 +165,13 @@ def evaluate(
     references = [ref] if isinstance(ref, str | Path) else list(ref)
     metrics = several_models(metric)
     bleu = BleuSettings(tokenize=tokenize, lowercase=lowercase, by_length=by_length)
-    if hypotheses is None and (src is None or data is not None or not (references or metrics)):
+    pairs = None
+    if data is not None and src is None and hypotheses is None and not references:
+        model = open_model(model, runtime)
+        if reads_pairs(model, columns):
+            pairs, columns = _pairs(data, columns), ()
+    has_files = src is not None and data is None and bool(references or metrics)
+    if pairs is None and hypotheses is None and not has_files:
         only_on_pairs = bleu != BleuSettings() or options != OPTIONS or runtime.changes_model
         _refuse_with_test_data(src, references, metrics, only_on_pairs)
         table = None if data is None else str(data), [str(each) for each in columns]
@@ -167,12 +180,16 @@ def evaluate(
         raise UserError("columns are those of data", "leave them out")
     if context is not None:
         raise UserError("context is for the test data of a language model", "leave it out")
-    sources = None if src is None else lines_of(src)
-    others = SourcesAndReferences(sources=sources, references=references_of(references))
+    tables = PAIRS_IN_ONE_FILE if hypotheses is None else OWN_FILE
+    others = pairs or SourcesAndReferences(
+        sources=None if src is None else lines_of(src, tables=tables),
+        references=references_of(references, tables=tables),
+    )
     if hypotheses is not None:
         _refuse_decoding(model, data, controls, options)
         return _evaluate_hypotheses(Path(hypotheses), others, metrics, bleu, runtime)
-    scores = TranslationScores(sources or (), str(src), others, metrics, bleu, runtime)
+    sources = others.sources or ()
+    scores = TranslationScores(sources, str(src if data is None else data), others, metrics, bleu, runtime)
     fields = {each.name: getattr(options, each.name) for each in dataclasses.fields(options)}
     translator = Translator(
         model,
@@ -180,7 +197,13 @@ def evaluate(
         options=TranslationOptions(split="off", **fields),  # a line is one example
         runtime=runtime,
     )
-    return _evaluate_translations(translator, sources or (), scores)
+    return _evaluate_translations(translator, sources, scores)
+
+
+def _pairs(data: str | Path, columns: Sequence[str | int]) -> SourcesAndReferences:
+    """The texts of a table of pairs."""
+    sources, targets = pairs_of(data, [str(each) for each in columns])
+    return SourcesAndReferences(sources=sources, references=[targets])
 
 
 def _refuse_with_test_data(

@@ -35,13 +35,14 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, SourcesAndReferences, several_models
-from regard.verbs.shared.lines import stream_lines
+from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.text_options import EvaluationOptions, TaskOptions
 from regard.verbs.shared.tokenize import Tokenize
 
 ORDERS = "regard.verbs.evaluate_sets:open_order"
 EVERY_TASK = TaskOptions()
+ONE_FILE = 'pairs in one file are data: data = "FILE", in place of src and ref'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,9 +338,9 @@ def read_sets(path: Path) -> dict[str, dict[str, Any]]:
 
 def _refuse_other_lengths(what: str, source: str, references: Sequence[str]) -> None:
     """Raise a DataError if a reference has more or fewer lines than the source."""
-    lines = sum(1 for _ in stream_lines(source))
+    lines = len(lines_of(source, tables=ONE_FILE))
     for reference in references:
-        if (others := sum(1 for _ in stream_lines(reference))) != lines:
+        if (others := len(lines_of(reference, tables=ONE_FILE))) != lines:
             raise DataError(
                 f"{what}: {source} has {counted(lines, 'line')}, and {reference} {others:,}",
                 "line n of each must have the same meaning; an empty line is an empty text",

@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError
+from regard.errors import DataError, UserError
 from regard.evaluation.line_pairs import check_aligned
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
@@ -23,6 +23,7 @@ from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.shows_model import ShowsModel
+from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
 from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
@@ -131,12 +132,14 @@ def output_lines(scored: ScoredPair, *, as_json: bool = False) -> str:
 def score(
     *,
     model: AnyModel | None = None,
-    src: str | Path,
-    ref: str | Path,
+    src: str | Path | None = None,
+    ref: str | Path | None = None,
+    data: str | Path | None = None,
+    columns: Sequence[str | int] = (),
     options: PrefixOptions = OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> PairScores:
-    """The log-probability of each line of `ref` as the translation of that line of `src`.
+    """The log-probability of each line of `ref` as the translation of that line of `src`, or of pairs.
 
     A source is encoded as by `translate`.
 
@@ -148,19 +151,32 @@ def score(
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         src: a file of sources, one sentence a line.
         ref: a file of their translations, aligned line by line.
+        data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
+        columns: its columns of source and translation, by name or number from 0; () detects them.
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
+        UserError: there is neither a pair of files nor one file of pairs, or both.
     """
-    sources, targets = lines_of(src), lines_of(ref)
-    check_aligned(sources, [targets], str(src))
-    for name, lines in ((src, sources), (ref, targets)):
+    if data is not None and src is None and ref is None:
+        sources, targets = pairs_of(data, [str(each) for each in columns])
+        names = f"{data}, pair ", f"{data}, pair "
+    elif data is None and not columns and src is not None and ref is not None:
+        sources, targets = (lines_of(each, tables=PAIRS_IN_ONE_FILE) for each in (src, ref))
+        check_aligned(sources, [targets], str(src))
+        names = f"{src}:", f"{ref}:"
+    else:
+        raise UserError(
+            "score reads sources and translations from two files, or pairs from one",
+            "give src and ref (--src FILE --ref FILE), or data (--data FILE), whose columns may be named",
+        )
+    for name, lines in zip(names, (sources, targets), strict=True):
         _refuse_long(name, lines)
     loaded = open_model(model, runtime)
     model_that("translates", SequenceToSequence, loaded)
     tags = tags_of(loaded, options)
     for number, source in enumerate(sources, start=1):
-        tags.warn([source], f"{src}:{number}")
+        tags.warn([source], f"{names[0]}{number}")
     found = pair_scores(loaded, list(zip(sources, targets, strict=True)), options)
     return PairScores(model=loaded.path, scores=found)
 
@@ -200,10 +216,10 @@ def source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) 
     return source_prefix(settings, "translation", tokenizer, prefix).encoded(sources, tokenizer)
 
 
-def _refuse_long(name: str | Path, lines: Sequence[str]) -> None:
+def _refuse_long(name: str, lines: Sequence[str]) -> None:
     for number, line in enumerate(lines, start=1):
         if len(line) > MAX_CHARACTERS:
             raise DataError(
-                f"{name}:{number}: {len(line):,} characters, more than {MAX_CHARACTERS:,}",
+                f"{name}{number}: {len(line):,} characters, more than {MAX_CHARACTERS:,}",
                 SENTENCE,
             )

@@ -430,11 +430,11 @@ def translate_file(
 
     Args:
         input: a file, plain or gzipped, or NAME:FILE of a known data set; each line is a text, except of
-            subtitles and HTML.
+            subtitles, HTML and Markdown.
         output: the file to write, gzipped if its name ends with .gz; not the input.
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
-        file_format: lines, srt, vtt or html; by the file's name by default.
+        file_format: lines, srt, vtt, html or markdown; by the file's name by default.
 
     Raises:
         UserError: the name says that the file has a format that is not read.

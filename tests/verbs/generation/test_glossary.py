@@ -50,6 +50,28 @@ def test_wrong_entries_are_refused_by_their_number(content, kind, named):
     assert named in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "is_header"),
+    [
+        ("a.tsv", "source\ttarget", True),
+        ("a.csv", '"Source term",Target term,source_lang,target_lang', True),
+        ("a.csv", "English,German", True),
+        ("a.tsv", "en\tde", True),
+        ("a.tsv", "EN-US\tDE", True),
+        ("a.tsv", "it\tes", False),
+        ("a.tsv", "source\tQuelle", False),
+        ("a.tsv", "en\tund so", False),
+    ],
+)
+def test_a_first_line_with_names_of_columns_is_no_entry_and_is_noted(tmp_path, capsys, name, line, is_header):
+    separator = "," if name.endswith("csv") else "\t"
+    (tmp_path / name).write_text(f"{line}\ndog{separator}Hund\n")
+    entries = read_glossary(tmp_path / name).entries
+    assert entries["dog"] == "Hund"
+    assert len(entries) == 2 - is_header
+    assert ("is no entry" in capsys.readouterr().err) == is_header
+
+
 def test_a_term_may_have_as_many_bytes_as_the_limit_in_utf_8():
     assert read("a\t" + "\u00fc" * 512) == {"a": "\u00fc" * 512}
     with pytest.raises(DataError, match="entry 1 has a term of more than"):

@@ -40,6 +40,12 @@ def test_a_term_is_in_the_translation_of_its_sentence_and_other_sentences_are_as
     assert not any("! " in text or ". Halt" in text for text in found)  # before the final punctuation
 
 
+def test_a_translation_that_has_its_term_is_not_said_again(tmp_path):
+    (tmp_path / "terms.tsv").write_text("dog\tKöter\n", encoding="utf-8")
+    found = translate(["I have a dog.", "The dog is big."], glossary=tmp_path / "terms.tsv")
+    assert all("Köter" in text and text.count(".") == 1 for text in found)
+
+
 def test_samples_without_a_term_are_as_without_a_glossary(glossary):
     settings = {"sample": True, "seed": 3, "split": "off"}
     plain, found = translate(TEXTS, **settings), translate(TEXTS, glossary=glossary, **settings)

@@ -109,7 +109,7 @@ def test_the_other_verbs_are_checked_too(tmp_path):
         (regard.evaluate, {"tokenize": "14a"}, "tokenize must be one of"),
         (regard.evaluate, {"src": 5}, "src must be a str or a path, not 5"),
         (regard.score, {"src": file, "ref": file, "threads": 10**5}, "threads is 100000"),
-        (regard.score, {"src": None, "ref": file}, "src must be a str or a path, not None"),
+        (regard.score, {"src": None, "ref": file}, "score reads sources and translations from two files"),
         (regard.compare, {"systems": [file, 5], "ref": file}, "systems must be a list"),
         (regard.look, {"text": 5}, "text must be a str, not 5"),
         (regard.look, {"text": "a", "beam_size": 0}, "beam_size is 0"),

@@ -39,6 +39,16 @@ def test_later_texts_are_named_from_a_third_of_unknown_tokens_on(warned, ids, na
     assert bool(warned()) is named
 
 
+def test_many_texts_are_counted(warned):
+    texts = UnknownTokenWarnings(UNKNOWN)
+    for number in range(1, 100):
+        texts.warn(f"line {number}", [1, 1])
+    lines = warned()
+    assert len(lines) == 10 + 3
+    assert lines[9].endswith("later texts are counted")
+    assert "80 texts so far, line 80 the last" in lines[-1]
+
+
 @pytest.mark.parametrize(
     ("ids", "named"), [([1, 1, 6], True), ([1, 1, 5, 6], False), ([1], True), ([], False)]
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.data.texts import EncodedText
-from regard.errors import DataError, RecipeError
+from regard.errors import DataError, RecipeError, UserError
 from regard.evaluation.classification import confusion, macro_f1, table_interval
 from regard.verbs.evaluate import evaluate
 from regard.verbs.shared.settings import recipe_from
@@ -108,6 +108,11 @@ def test_training_gives_a_model_that_knows_its_labels(folder, monkeypatch):
     assert json.loads((result.model / "words.json").read_text()) == {"column": "upos"}
     card = (result.model / "README.md").read_text()
     assert "words:120|sentences:20|column:upos" in card
+    (folder / "test.bio").write_text("the DET\ncat NOUN\n")
+    found = evaluate(model=result.model, data="test.bio")
+    assert "|column:last|" in found.scores[0].signature
+    with pytest.raises(UserError, match="data of the task tagging have none to choose"):
+        evaluate(model=result.model, data="test.bio", columns=("1",))
 
 
 def test_intervals_are_wider_where_the_words_of_a_sentence_are_right_or_wrong_together():

@@ -8,13 +8,16 @@ import csv
 import hashlib
 import io
 import json
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from regard import console
 from regard.counted import counted
 from regard.data.files import read_lines
+from regard.data.tables import LANGUAGE_CODES
 from regard.decoding.word_borders import joins
 from regard.errors import DataError
 
@@ -53,12 +56,20 @@ class Dictionary:
 def read_glossary(file: Path) -> Dictionary:
     """The glossary in a file: CSV if its name ends with .csv, else a source, a tab and a target in each line.
 
+    A first line with names of columns or of languages is left out, and a note says so.
+
     Raises:
         DataError: the file cannot be read, or an entry is wrong.
     """
     kind = "csv" if file.name.lower().removesuffix(".gz").endswith(".csv") else "tsv"
     try:
-        return read_entries("\n".join(read_lines(file)), kind)
+        lines = list(read_lines(file))
+        if lines and _is_header(lines[0], kind):
+            console.note(
+                f"glossary {file}: the first line, {lines[0]!r}, has names of columns, and is no entry"
+            )
+            lines[0] = ""
+        return read_entries("\n".join(lines), kind)
     except DataError as error:
         known = str(file) in error.message
         raise error if known else DataError(f"glossary {file}: {error.message}", error.hint) from None
@@ -154,6 +165,19 @@ def _begins_word(text: str, place: int) -> bool:
 
 def _ends_word(text: str, end: int) -> bool:
     return end == len(text) or not joins(text[end - 1], text[end])
+
+
+def _is_header(line: str, kind: str) -> bool:
+    """True for `source` and `target`, with more or not, two names of languages, and `en` and a code."""
+    cells = next(csv.reader([line]), []) if kind == "csv" else line.split("\t")
+    names = [cell.strip().casefold() for cell in cells[:2]]
+    if len(set(names)) < 2:
+        return False
+    source, target = (re.split(r"[\W_]", name)[0] for name in names)
+    if {*names} <= {*LANGUAGE_CODES} or (source in ("source", "src") and target in ("target", "tgt")):
+        return True
+    # other pairs of codes are words, too: it and es
+    return "en" in (source, target) and all(re.fullmatch(r"[a-z]{2,3}([-_]\w+)?", name) for name in names)
 
 
 def _tsv_rows(content: str) -> Iterator[tuple[int, tuple[str, str]]]:

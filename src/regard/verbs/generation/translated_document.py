@@ -1,4 +1,4 @@
-"""Subtitles and HTML -> the same with translated texts; numbers, times and tags stay as they are."""
+"""Subtitles, HTML and Markdown -> the same with translated texts; numbers, times and tags stay."""
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard import console
 from regard.documents.attributes import Attributes
+from regard.documents.markdown import Markdown
 from regard.documents.markup import Markup
 from regard.documents.subtitle_cues import Subtitles
 from regard.errors import DataError
@@ -66,6 +67,8 @@ def translated_document(
         texts = translator.texts(attributes.texts, numbers=attributes.lines, of_document=True)
         content = attributes.filled([" ".join(each.text.split()) for each in texts])
         page = Markup(content, whole=whole)
+    elif document_format == "markdown":
+        page = Markdown(content, whole=whole)
     else:
         page = Subtitles(content, document_format, whole=whole)
         _warn_of(page, name)

@@ -1,9 +1,11 @@
-"""What a file of texts holds, by its name: lines of text, subtitles, HTML, or another format.
+"""What a file of texts holds, by its name: lines of text, subtitles, HTML, Markdown, or others.
 
 PyTorch is not imported here.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from regard.errors import UserError
 from regard.verbs.shared.text_options import FileFormat
@@ -14,12 +16,13 @@ READ: dict[str, FileFormat] = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
 }
+NAMES: dict[FileFormat, str] = {"srt": "SRT", "vtt": "VTT", "html": "HTML", "markdown": "Markdown"}
 TABLES = {".csv": "CSV", ".tsv": "tab-separated values", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
 PAIRS = ".tsv"  # a line may be a pair of texts with a tab between them, which some models read
 OTHERS = {
-    ".md": "Markdown",
-    ".markdown": "Markdown",
     ".rst": "reStructuredText",
     ".adoc": "AsciiDoc",
     ".tex": "LaTeX",
@@ -46,6 +49,7 @@ OTHERS = {
     ".sub": "MicroDVD or VobSub subtitles",
 }
 COLUMN = "--column NAME"
+TableOutput = Literal["csv", "tsv"]
 
 
 def format_to_translate(file: str | Path | None, given: FileFormat | None) -> FileFormat:
@@ -64,7 +68,7 @@ def format_to_translate(file: str | Path | None, given: FileFormat | None) -> Fi
         kind = OTHERS[suffix]
         raise UserError(
             f"{file}: {kind} {'are' if kind.endswith(' subtitles') else 'is'} not read",
-            f"translate its texts as lines of a file or as HTML; {every_line}",
+            f"translate its texts as lines of a file, as HTML or as Markdown; {every_line}",
         )
     raise table_without_column(file, f"{COLUMN} translates a column; {every_line}")
 
@@ -74,11 +78,17 @@ def table_without_column(file: str | Path, hint: str) -> UserError:
     return UserError(f"{file}: a table ({TABLES[_suffix(file)]}), not lines of text", hint)
 
 
-def refuse_table(file: str | Path) -> None:
+def refuse_table(file: str | Path, hint: str | None = None) -> None:
     """Raise a UserError for a table by its name; not for .tsv, which may have pairs of texts."""
     suffix = _suffix(file)
     if suffix in TABLES and suffix != PAIRS:
-        hint = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
+        column = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
+        raise table_without_column(file, hint or column)
+
+
+def refuse_pairs(file: str | Path, lines: Sequence[str], hint: str) -> None:
+    """Raise a UserError for a file called .tsv whose lines are several texts with tabs between them."""
+    if _suffix(file) == PAIRS and any("\t" in line for line in lines):
         raise table_without_column(file, hint)
 
 
@@ -87,11 +97,35 @@ def note_markup(file: str | Path) -> None:
     from regard import console  # rich takes longer to import than a help text to print
 
     suffix = _suffix(file)
-    kind = {**TABLES, **OTHERS, **{each: name.upper() for each, name in READ.items()}}.get(suffix)
+    kind = {**TABLES, **OTHERS, **{each: NAMES[name] for each, name in READ.items()}}.get(suffix)
     if kind is None or suffix == PAIRS:
         return
-    column = f"; {COLUMN} reads a column" if suffix in TABLES else ""
-    console.note(f"{file}: each line is read as a text, with what is {kind} in it{column}")
+    console.note(f"{file}: each line is read as a text, with what is {kind} in it")
+
+
+def table_output(
+    output: str | Path | None, column: str | None, *, as_json: bool, n_best: int
+) -> TableOutput | None:
+    """The kind of table that is written: that of which a `column` is read, with one more; None: lines.
+
+    Raises:
+        UserError: lines would be written into a file that is called CSV or JSON Lines.
+    """
+    suffix = "" if output is None else _suffix(output)
+    is_table = column is not None and not as_json and n_best == 1
+    if suffix == ".tsv" or (suffix == ".csv" and is_table):
+        return ("tsv" if suffix == ".tsv" else "csv") if is_table else None
+    if suffix == ".csv":
+        raise UserError(
+            f"{output}: a table is written from a table alone, with one answer for each record",
+            "give --input TABLE --column NAME, without --json and --n-best; or let the name end in .txt",
+        )
+    if suffix in TABLES and not as_json:
+        raise UserError(
+            f"{output}: what is written are lines, not {TABLES[suffix]}",
+            "--json writes a line of JSON for each; --shard 1/1 --column NAME adds a key to JSON Lines",
+        )
+    return None
 
 
 def refuse_line_options(file_format: FileFormat, *, as_json: bool, n_best: int) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
-from regard.data.tables import format_of, one_line, open_table
-from regard.errors import DataError, UserError
-from regard.verbs.shared.file_formats import note_markup, refuse_table
+from regard.errors import DataError
+from regard.verbs.shared.file_formats import note_markup, refuse_pairs, refuse_table
+from regard.verbs.shared.table_cells import named_table, table_cells
 
 Line = TypeVar("Line")
 
 MOST = 1 << 18  # bytes of one read
 CHUNK_LINES = 1024  # lines that are processed together
+OWN_FILE = "write its column as lines of a file of its own"
 
 
 def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
@@ -44,13 +45,9 @@ def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
     if column is None:
         refuse_table(file)
         return stream_lines(file)
-    path = locate(str(file), Path(), once=True)
-    kind = format_of(path)
-    if kind is None or kind == "labelled":
-        raise UserError(f"{file} is no table, so it has no column {column!r}", "leave the column out")
-    table = open_table(path, kind)
-    [place] = table.columns([column])
-    return (one_line(record.cells[place]) for record in table.records() if not table.is_header(record))
+    table = named_table(file, column)
+    places = table.columns([column])
+    return (text for _, [text] in table_cells(table, places))
 
 
 def document_of(file: str | Path | None) -> str:
@@ -86,14 +83,22 @@ def numbered(chunks: Iterable[Sequence[Line]]) -> Iterator[tuple[int, Sequence[L
         first += len(chunk)
 
 
-def lines_of(file: str | Path) -> list[str]:
-    """All lines of a file."""
-    return list(stream_lines(file))
+def lines_of(file: str | Path, *, tables: str = OWN_FILE) -> list[str]:
+    """All lines of a file.
+
+    Raises:
+        DataError: as `stream_lines`.
+        UserError: the file is a table by its name, of which `tables` says how it is read.
+    """
+    refuse_table(file, tables)
+    lines = list(stream_lines(file))
+    refuse_pairs(file, lines, tables)
+    return lines
 
 
-def references_of(files: str | Path | Iterable[str | Path]) -> list[list[str]]:
-    """All lines of each file of references, one file or several."""
-    return [lines_of(file) for file in ([files] if isinstance(files, str | Path) else files)]
+def references_of(files: str | Path | Iterable[str | Path], *, tables: str = OWN_FILE) -> list[list[str]]:
+    """All lines of each file of references, one file or several; as `lines_of`."""
+    return [lines_of(file, tables=tables) for file in ([files] if isinstance(files, str | Path) else files)]
 
 
 def arriving(descriptor: int) -> Iterator[list[str]]:

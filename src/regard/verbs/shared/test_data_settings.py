@@ -14,9 +14,11 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.recipe import read_toml
 from regard.verbs.generation.controls import Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.proposals.columns import roles_of
+from regard.verbs.shared.run_recipe import RECIPE
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.model_folder import LoadedModel
 
@@ -51,8 +53,14 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
     parts: Any = getattr(source.recipe, "data", None)
     files = [each for part in ("test", "train") if (each := getattr(parts, part, None)) is not None]
     settings = next((each for each in files if isinstance(each, LabelledSettings)), None)
-    if columns and (settings is None or data is None):
-        raise UserError("columns are those of a table of labelled texts", "give data (--data FILE), or none")
+    if columns and data is None:
+        raise UserError("columns are those of data", "give data (--data FILE), or leave columns out")
+    if columns and settings is None:
+        kind = cast(Any, source.recipe).task.kind
+        raise UserError(
+            f"columns are for pairs and for labelled texts; test data of the task {kind} have none to choose",
+            "leave columns out (--columns)",
+        )
     if settings is None or data is None or not (columns or is_csv(data)):
         return source, data
     path = locate(data, Path(), once=True).resolve()
@@ -62,6 +70,18 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
     text, label = columns
     parts = dataclasses.replace(parts, test=settings.with_columns(text, label))
     return dataclasses.replace(source, recipe=dataclasses.replace(source.recipe, data=parts)), None
+
+
+def reads_pairs(loaded: LoadedModel, columns: Sequence[str | int]) -> bool:
+    """True if data of this model are a table of pairs.
+
+    It translates, and `columns` name two, or no part of its recipe's data is one file, whose format counts.
+    """
+    if not isinstance(loaded.model, SequenceToSequence) or columns:
+        return isinstance(loaded.model, SequenceToSequence)
+    recipe = loaded.path / RECIPE
+    parts: Any = read_toml(recipe)[0].get("data") if recipe.is_file() else None
+    return not any("file" in part for part in (parts or {}).values() if isinstance(part, dict))
 
 
 def _columns(path: Path, source: RecipeFile, wanted: Sequence[str]) -> Sequence[str]:

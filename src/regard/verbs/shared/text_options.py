@@ -10,8 +10,10 @@ from typing import Literal
 from regard.verbs.shared.keyword_fields import keyword
 
 SplitMode = Literal["auto", "on", "off"]
-DocumentFormat = Literal["srt", "vtt", "html"]  # of files whose texts are translated, not their lines
-FileFormat = Literal["lines", "srt", "vtt", "html"]
+DocumentFormat = Literal[
+    "srt", "vtt", "html", "markdown"
+]  # of files whose texts are translated, not their lines
+FileFormat = Literal["lines", "srt", "vtt", "html", "markdown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +155,8 @@ class ShardOptions:
     )
     into: str | None = keyword(
         None,
-        "With a column: the name of the column that is added. [default: translation, summary, continuation,"
-        " vector, label, words, masks or log_prob]",
+        "With a column and an output that is a table: the name of the column that is added. [default:"
+        " translation, summary, continuation, vector, label, words, masks or log_prob]",
         metavar="NAME",
     )
 
@@ -239,7 +241,8 @@ class TranslationOptions(SummaryOptions, LanguageOptions, UnknownOptions):
     keep: tuple[str, ...] = keyword(
         (),
         "Leave what matches this regular expression as it is; placeholders: {name}, ${x}, %s, <0>, URLs and"
-        " e-mail addresses; none: nothing. [default: placeholders in subtitles and HTML, nothing in lines]",
+        " e-mail addresses; none: nothing. [default: placeholders in subtitles, HTML and"
+        " Markdown, nothing in lines]",
         metavar="REGEX",
     )
     engine: Literal["regard", "ctranslate2"] = keyword(

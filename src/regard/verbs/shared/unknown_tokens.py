@@ -11,13 +11,16 @@ from regard.weights.model_folder import LoadedModel
 
 LARGE_SHARE = 1 / 3  # of unknown tokens: another script, or mostly unknown letters
 LARGE_SHARE_OF_WORDS = 2 / 3  # where rare words are unknown: another language, or another subject
+UNKNOWN_PARTS = "characters or words that the model does not know"
+NAMED = 10  # texts; of later ones their number is printed as it doubles
 
 
 class UnknownTokenWarnings:
     """Warns of the first text with unknown tokens, and of each with a large share of them.
 
     A file may have a rare character on every tenth line, and a warning for each would hide those about the
-    rest. A text in a script that the model never saw is answered with nonsense, so it always gets a warning.
+    rest. A text in a script that the model never saw is answered with nonsense, so it is named; if there are
+    many, as in a file in another language, the later ones are counted.
 
     Args:
         rare_words_unknown: rare words are unknown tokens, which the model has seen in training; so only texts
@@ -29,6 +32,7 @@ class UnknownTokenWarnings:
         self._large_share = LARGE_SHARE_OF_WORDS if rare_words_unknown else LARGE_SHARE
         self._only_large = rare_words_unknown
         self._is_on = True
+        self._named, self._next_count = 0, 2 * NAMED
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "UnknownTokenWarnings":
@@ -53,11 +57,18 @@ class UnknownTokenWarnings:
         is_large = unknown >= self._large_share * len(ids)
         if not self._is_on or not unknown or (self._only_large and not is_large):
             return
+        self._named += 1
+        if self._named > NAMED:
+            if self._named == self._next_count:
+                self._next_count *= 2
+                console.warn(f"{self._named:,} texts so far, {name} the last, have {UNKNOWN_PARTS}")
+            return
         rest = "" if self._only_large else "; later texts are named if a third of theirs or more are unknown"
+        rest = "; later texts are counted" if self._named == NAMED else rest
         self._only_large = True
         console.warn(
-            f"{name} has characters or words that the model does not know"
-            f" ({unknown:,} of {counted(len(ids), 'token')}), and the output may be wrong there{rest}"
+            f"{name} has {UNKNOWN_PARTS} ({unknown:,} of {counted(len(ids), 'token')}),"
+            f" and the output may be wrong there{rest}"
         )
 
 

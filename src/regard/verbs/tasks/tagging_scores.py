@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.data.batch import IGNORED
-from regard.data.conllu import LabelColumn
 from regard.data.texts import EncodedText
 from regard.evaluation.classification import (
     SEED,
@@ -51,7 +50,7 @@ def validation_scores(
 
 
 def evaluate_tags(
-    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: LabelColumn
+    model: Any, texts: Sequence[EncodedText], names: Sequence[str], pad_id: int, column: str
 ) -> ScoreReport:
     """Test scores with their intervals, and the confusion matrix.
 

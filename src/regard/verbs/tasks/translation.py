@@ -207,12 +207,6 @@ def refuse_few_positions(config: ModelConfig, pairs: TrainingPairs) -> None:
 def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) -> HeldOutData:
     """The test pairs, decoded with the defaults of the model folder's `generation.json`."""
     recipe = cast(TranslationRecipe, source.recipe)
-    train = recipe.data.train if isinstance(recipe.data.train, CorpusSettings) else None
-    if data is not None and (recipe.data.test or train or recipe.data.valid).file is None:
-        raise DataError(
-            f"{data}: the test data of this model's recipe are two files, not one",
-            "name the two files with --src and --ref",
-        )
     model_that("translates", SequenceToSequence, loaded)
     settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     pairs = list(open_corpus(settings, recipe.data.lines, base))
