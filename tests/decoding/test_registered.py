@@ -174,7 +174,7 @@ def test_a_search_with_a_field_that_nothing_sets_is_refused_by_the_name_of_the_f
 
 @pytest.mark.parametrize("settings", [GenerationSettings, ContinuationSettings])
 def test_unknown_names_are_refused_with_the_nearest_one(settings, odd, pruned):
-    for given, near in (({"rules": ("ood",)}, "'odd'"), ({"search": "prund"}, "'pruned'")):
+    for given, near in (({"rules": ("od",)}, "'odd'"), ({"search": "prund"}, "'pruned'")):
         with pytest.raises(ConfigError) as caught:
             settings(**given)
         assert near in caught.value.hint
