@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar, Union, cast
 
 from regard.errors import ConfigError, RecipeError, UserError, did_you_mean
@@ -216,7 +216,7 @@ def check_types(settings: Any, where: str = "", *, kind: type[UserError] = Recip
     """Refuses settings that Python made with values which `read` would refuse, by the same check.
 
     To be called first in `__post_init__` of a frozen dataclass. Lists become tuples; integers become floats
-    where the annotation is float, and numbers of NumPy become Python's.
+    where the annotation is float, numbers of NumPy become Python's, and paths become strings.
 
     Raises:
         UserError: one of `kind`; a value has the wrong type, or is NaN or infinite.
@@ -234,7 +234,7 @@ def check_types(settings: Any, where: str = "", *, kind: type[UserError] = Recip
             wanted = sections[0].__name__
             raise kind(f"{full_name} must be {wanted}, not {value!r}", f"give {wanted}(...)")
         try:
-            object.__setattr__(settings, name, _read_value(hint, _plain_number(value), full_name))
+            object.__setattr__(settings, name, _read_value(hint, _plain(value), full_name))
         except RecipeError as error:
             raise kind(error.message, error.hint) from None
 
@@ -263,10 +263,14 @@ def _right_defaults(cls: type[Any]) -> dict[str, Any]:
     return found
 
 
-def _plain_number(value: Any) -> Any:
-    """A number of NumPy as Python's; anything else as it is."""
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's, a path as text, also those in a list; anything else as it is."""
     if type(value) in (bool, int, float):
         return value
+    if isinstance(value, PurePath):
+        return str(value)
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
     return int(value) if isinstance(value, Integral) else float(value) if isinstance(value, Real) else value
 
 

@@ -12,10 +12,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from regard.data.corpus import CorpusSettings, LinePolicy, open_corpus
+from regard.data.documents import DocumentSettings
 from regard.errors import RecipeError
 from tests.data.corpora import LENIENT, STRICT, found, message, two_files
 
 DATA = Path(os.environ.get("REGARD_DATA", "/nowhere"))
+
+
+def test_files_may_be_given_as_paths(tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    assert CorpusSettings(source=tmp_path / "a", target=tmp_path / "b").source == str(tmp_path / "a")
+    assert DocumentSettings(file=[tmp_path / "a"]).file == (str(tmp_path / "a"),)
 
 
 def test_every_oddity_of_a_pair_is_counted_or_named(tmp_path):

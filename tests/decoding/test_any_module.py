@@ -147,6 +147,15 @@ def test_probabilities_are_refused_and_log_probabilities_are_logits(model, dtype
         assert [each.ids for row in same for each in row] == [each.ids for row in usual for each in row]
 
 
+def test_a_module_that_copies_by_ones_and_zeros_gives_logits():
+    def module(src_ids, src_lengths, tgt_ids):
+        place = torch.arange(tgt_ids.size(1)).clamp(max=src_ids.size(1) - 1)
+        return torch.nn.functional.one_hot(src_ids[:, place], 12).float()
+
+    found = decode(module, torch.tensor([[4, 5, 3]]), torch.tensor([3]), GreedySearch())
+    assert [*found[0][0].ids][:2] == [4, 5]
+
+
 @pytest.mark.parametrize(
     ("ids", "lengths", "message"),
     [

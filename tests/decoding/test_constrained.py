@@ -1,6 +1,7 @@
 """Constrained beams contain the required phrases; a large enough beam finds the best such output."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -228,6 +229,25 @@ def test_a_required_phrase_is_not_appended_after_the_final_punctuation(beam_size
     ids = found(sentence_end=lambda ids: ids[-1] == 6)
     assert 7 in ids[: ids.index(6)]
     assert found(sentence_end=lambda ids: True)  # all that is found, if nothing else is
+
+
+class Continued(Sentence):
+    """A stepper of a model that outputs 4 6, and then the end (0.5) or another 5 (0.4)."""
+
+    def next(self, said):
+        next_tokens = {(): {4: 1.0}, (4,): {6: 1.0}, (6,): {EOS: 0.5, 5: 0.4}}
+        scores = torch.full((9,), -torch.inf)
+        for token, probability in next_tokens.get(said[-1:], {EOS: 1.0}).items():
+            scores[token] = math.log(probability)
+        return scores.log_softmax(dim=0)
+
+
+def test_as_many_hypotheses_as_asked_for_are_found_though_sentences_are_ended():
+    stepper = Continued()
+    stepper.start(torch.zeros(1, 1), torch.ones(1))
+    phrases = (((4, 6),),)
+    search = search_of(phrases, beam_size=2, longest=6, n_best=2, sentence_end=lambda ids: ids[-1] == 6)
+    assert [each.ids for each in search(stepper, ask([[4]]))[0]] == [[4, 6], [4, 6, 5]]
 
 
 class Repeater(Sentence):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from regard.data.tables import open_table
 from regard.errors import DataError
-from regard.jobs.inputs import find_inputs
+from regard.jobs.cuts import refuse_others_than_lines
+from regard.jobs.inputs import InputFile, find_inputs
 from regard.jobs.merge import merge
 from regard.jobs.plan import Plan, read_plan
 from regard.jobs.progress import problems_of, progress_of
@@ -252,3 +253,11 @@ def test_empty_files_and_tables_without_rows(tmp_path):
     found, failed = run(tmp_path, tmp_path / "*.tsv", part_bytes=3)
     assert (found, failed) == (b"text\tid\tnew\na\t1\tA\n", ())
     assert list(itertools.chain(failed)) == []
+
+
+@pytest.mark.parametrize("name", ["reviews.csv.txt", "v2.jsonl.txt.gz", "dump.conll.txt"])
+def test_only_the_last_ending_of_a_name_makes_a_table(name):
+    refuse_others_than_lines([InputFile(url=name, size=1, stamp="1")])
+    for table in ("a.csv", "a.jsonl.gz", "a.b.parquet"):
+        with pytest.raises(DataError, match="is a table"):
+            refuse_others_than_lines([InputFile(url=table, size=1, stamp="1")])

@@ -93,7 +93,8 @@ def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> 
 def _refuse_probabilities(logits: Float[Tensor, "rows vocab"]) -> None:
     """Raise a ConfigError if each row is a distribution: the softmax of it is another one."""
     sums = logits.float().sum(dim=-1)
-    if logits.size(-1) > 1 and bool((logits >= 0).all() & ((sums - 1).abs() < ROUNDING).all()):
+    are_shares = bool((logits >= 0).all() & ((sums - 1).abs() < ROUNDING).all())
+    if are_shares and bool(((logits > 0) & (logits < 1)).any()):  # 0 and 1 alone are logits of a table
         raise ConfigError(
             "the module gives probabilities, not logits: none is below 0, and each row sums to 1",
             "leave out its softmax, or give their logarithms, which are logits too",

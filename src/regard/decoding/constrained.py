@@ -127,7 +127,9 @@ class ConstrainedBeamSearch(BeamSearch):
             kept = []
             for sentence, candidates in self._by_sentence(rows, constraints, chosen, states):
                 going = self._end(rows, constraints, chosen, finished, sentence, candidates)
-                going = [each for each in going if each.row not in complete or states[each.row].unmet]
+                unfinished = [each for each in going if each.row not in complete or states[each.row].unmet]
+                if unfinished or len(finished.found[sentence]) >= self.n_best:
+                    going = unfinished
                 going = [each for each in going if each.row not in complete] or going
                 able = [each for each in going if self._may_win(each, sentence, greatest, finished)]
                 kept += enumerate(self._shared(able))

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from regard.errors import DataError
 from regard.jobs.inputs import PARQUET, InputFile, opened
-from regard.jobs.members import find_cuts
+from regard.jobs.members import COMPRESSIONS, find_cuts
 from regard.jobs.parquet import group_cuts, parquet_shape
 from regard.jobs.storage import at_once
 from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
@@ -70,16 +70,17 @@ def _difference(old: str, new: str) -> str:
 def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
     """Raise a DataError if a file's lines are not texts by its name; one of .tsv may have pairs of texts."""
     for file in inputs:
-        suffixes = PurePosixPath(file.url.lower()).suffixes
+        name = PurePosixPath(file.url.lower())
+        own_suffix = name.with_suffix("").suffix if name.suffix in COMPRESSIONS else name.suffix
         for suffix, kind in TABLES.items():
-            if suffix in suffixes:
+            if suffix == own_suffix:
                 columns = "write it as .tsv, .jsonl or .parquet, and " if suffix == ".csv" else ""
                 raise DataError(
                     f"{file.url} is a table{kind and f' ({kind})'}",
                     f"{columns}name the column of its texts: --column NAME",
                 )
         for suffix, kind in WORDS.items():
-            if suffix in suffixes:
+            if suffix == own_suffix:
                 raise DataError(
                     f"{file.url} is {kind}, and a job reads lines of text",
                     "`regard tag --input FILE` tags one such file",

@@ -77,7 +77,8 @@ _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
 # letters that a program wrote as question marks: "Stra?e", "?????? ??? ??". In scripts without spaces between
 # sentences a question mark stands between letters, so only letters in lower case count.
 _LOWER = "[a-z\u00df-\u00f6\u00f8-\u00ff\u03ac-\u03ce\u0430-\u045f]"
-_LOST = re.compile(rf"{_LOWER}\?+(?={_LOWER})(?!\w*=)|(?<!\S)\?{{2,}}[.,!]?\s(?:.*\s)?\?{{2,}}[.,!]?(?!\S)")
+_LOST_LETTER = re.compile(rf"{_LOWER}\?+(?={_LOWER})(?!\w*=)")
+_LOST_WORDS = re.compile(r"(?<!\S)\?{2,}[.,!]?\s+\?{2,}[.,!]?(?!\S)")
 _END = re.compile(r"[.?!…。！？।؟]\W*\Z")
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
 
@@ -214,11 +215,16 @@ def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
 
 def is_broken(text: str) -> bool:
     """True for a line with misread UTF-8, control characters, or marks in place of letters."""
-    if "?" in text and _LOST.search(_words(text)) is not None:
+    if "?" in text and _has_lost_letters(_words(text)):
         return True
     if text.isascii():
         return not text.isprintable() and _CONTROL.search(text) is not None
     return "\ufffd" in text or _MOJIBAKE.search(text) is not None or _CONTROL.search(text) is not None
+
+
+def _has_lost_letters(words: str) -> bool:
+    """True for two letters or two neighbouring words that are question marks; one may be a missing space."""
+    return len(_LOST_LETTER.findall(words)) > 1 or _LOST_WORDS.search(words) is not None
 
 
 def is_decomposed(text: str) -> bool:
