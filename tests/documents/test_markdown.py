@@ -101,6 +101,24 @@ def test_a_translation_is_read_as_text(text):
     assert {child.type for child in found[1].children} <= {"text", "text_special"}
 
 
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("| `name` | name |\n|---|---|\n| ![x](text.png) | text |\n", 2),
+        ("| `b` | ``a`` | b |\n|---|---|---|\n| <i></i> | | i |\n| - | `b` | b\n", 3),
+        ("> | a | `b` | b |\n> |---|---|---|\n", 2),
+        ("1. 1\n2. a\n", 2),
+    ],
+)
+def test_a_text_is_replaced_in_its_own_place(source, texts):
+    page = Markdown(source)
+    changed = page.filled([f"Z{number}" for number in range(texts)])
+    for number, text in enumerate(page.texts):
+        changed = changed.replace(f"Z{number}", text)
+    assert changed == source
+    assert Markdown(page.filled(["Z"] * texts)).texts == ["Z"] * texts
+
+
 def test_a_sentence_keeps_its_emphasis_and_its_code():
     source = "# Good morning.\r\n\r\nI have a **dog**.\r\n\r\n```\r\nI am here.\r\n```\r\n- `I am here.`\r\n"
     page = "".join(document_lines(Translator(), source, "markdown", "a.md"))
