@@ -17,7 +17,11 @@ from regard.documents.markup import Markup
 from regard.documents.tag_rules import TagRules
 
 RULES = TagRules(outline=False, splitting=frozenset({"break"}))
-FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+BYTE_ORDER_MARK = "\ufeff"
+FRONT_MATTER = re.compile(  # YAML or TOML
+    r"(?:---[ \t]*\r?\n(?:.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:.*?\n)??\+\+\+)[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL,
+)
 NOTE = re.compile(r"\[\^[^\]\s]+\]:?")  # a mark of a footnote, or what it begins with
 ALERT = re.compile(r"\[!\w+\][ \t]*")  # the first line of a block of GitHub's
 TASK = re.compile(r"\[[ xX]\][ \t]+")  # begins an item of a list of tasks
@@ -167,6 +171,7 @@ def _parts(source: str, *, whole: bool) -> Iterator[str | _InlineText]:
 
 def _parsed(source: str) -> list[Any]:
     """The tokens of a page; addresses stay as they are written, and front matter is empty lines."""
+    source = source.removeprefix(BYTE_ORDER_MARK)
     if front := FRONT_MATTER.match(source):
         source = "\n" * front[0].count("\n") + source[front.end() :]
     return _parser().parse(source)
