@@ -105,6 +105,13 @@ def test_sentences_are_apart_as_without_where_nothing_is_kept_over_their_border(
     assert translator.pieces(["", "a\n\nb"]) == Translator().pieces(["", "a\n\nb"])
 
 
+def test_each_sentence_is_searched_once_however_much_of_it_is_kept(hider, monkeypatch):
+    pieces, read, spans = ["a {b} c" * 50, "d"], [], TextHider._spans
+    monkeypatch.setattr(TextHider, "_spans", lambda self, text: read.append(text) or spans(self, text))
+    assert hider.unbroken(pieces) == pieces
+    assert sorted(read) == sorted({*read})
+
+
 @pytest.mark.parametrize("blank", [r"\b", r"\s+", "(?=a)"])
 def test_an_expression_that_matches_nothing_but_blanks_is_named_once(blank, capsys):
     assert translate(["A man and a dog."] * 2, keep=[blank]) == translate(["A man and a dog."] * 2)
