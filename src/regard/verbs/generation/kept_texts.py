@@ -21,7 +21,7 @@ PLACEHOLDERS, NOTHING = "placeholders", "none"  # in place of a regular expressi
 PATTERNS = (
     r"(?:https?|ftp)://[^\s<>\"]*[\w/]",
     r"\bwww\.[^\s<>\"]*[\w/]",
-    r"[\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+",
+    r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+",
     r"[$#%]?\{\{[^{}\n]*\}\}",  # {{ user.name }}
     r"[$#%]?\{[^{}\s]*\}",  # {name}, {0:.2f}, ${x}, %{x}
     r"%\(\w+\)[-+#0]*[\d.]*[a-zA-Z]",  # %(name)s
