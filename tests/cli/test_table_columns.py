@@ -1,11 +1,13 @@
 """The texts of a table's column, for every command that reads lines: the same cells as `regard new` reads."""
 
+import json
 import re
 
 import pytest
 
 from regard.cli import run
 from regard.errors import DataError, UserError
+from regard.verbs.generation.translated_table import TranslatedTable
 from regard.verbs.shared.lines import texts_of
 from regard.verbs.translate import translate
 
@@ -70,6 +72,19 @@ def test_a_table_is_written_with_the_answers_in_one_more_column(tmp_path, name, 
         re.sub("|".join(f'"?{text}"?' for text in found), "X", line) for line in out.read_text().splitlines()
     ]
     assert lines == expected
+
+
+def test_keys_of_json_that_become_no_column_are_named_once(tmp_path, capsys):
+    records = [{"text": "a", "o": {"n": 1, "l": [2]}, "no": None}, *([{"text": "b"}] * 1000)]
+    late = {"text": ["c"], "o": {"late": 0}, "no": None, "tags": []}
+    file = table(tmp_path, "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in [*records, late, late]))
+    assert TranslatedTable.of(file, "text", "de", "csv").table.names == ("text", "o.n")
+    warning = " ".join(capsys.readouterr().err.split())
+    assert "values under 'o.l', 'text', 'o.late', 'tags' are left out" in warning
+    assert warning.count("warning:") == 1
+    for name, content in (("b.jsonl", '{"text": "a", "n": null}\n'), ("b.csv", "text,id\na,\n")):
+        TranslatedTable.of(table(tmp_path, name, content), "text", "de", "csv")
+    assert not capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

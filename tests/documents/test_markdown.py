@@ -101,6 +101,43 @@ def test_a_translation_is_read_as_text(text):
     assert {child.type for child in found[1].children} <= {"text", "text_special"}
 
 
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("| `name` | name |\n|---|---|\n| ![x](text.png) | text |\n", 2),
+        ("| `b` | ``a`` | b |\n|---|---|---|\n| <i></i> | | i |\n| - | `b` | b\n", 3),
+        ("> | a | `b` | b |\n> |---|---|---|\n", 2),
+        ("1. 1\n2. a\n", 2),
+    ],
+)
+def test_a_text_is_replaced_in_its_own_place(source, texts):
+    page = Markdown(source)
+    changed = page.filled([f"Z{number}" for number in range(texts)])
+    for number, text in enumerate(page.texts):
+        changed = changed.replace(f"Z{number}", text)
+    assert changed == source
+    assert Markdown(page.filled(["Z"] * texts)).texts == ["Z"] * texts
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("front", "line"),
+    [
+        ("", 1),
+        ("---\na: b\n---\n", 4),
+        ("---\na: b\n...\n", 4),
+        ("---\n---\n", 3),
+        ('+++\na = """\n---\n...\n"""\n+++\n', 7),
+    ],
+)
+def test_front_matter_and_a_byte_order_mark_stay(front, line, mark, line_end):
+    source = f"{mark}{front}# One\n\ntwo\n".replace("\n", line_end)
+    page = Markdown(source)
+    assert (page.texts, page.lines) == (["One", "two"], [line, line + 2])
+    assert page.filled(["ONE", "TWO"]) == source.replace("One", "ONE").replace("two", "TWO")
+
+
 def test_a_sentence_keeps_its_emphasis_and_its_code():
     source = "# Good morning.\r\n\r\nI have a **dog**.\r\n\r\n```\r\nI am here.\r\n```\r\n- `I am here.`\r\n"
     page = "".join(document_lines(Translator(), source, "markdown", "a.md"))

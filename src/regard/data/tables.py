@@ -96,6 +96,24 @@ class Table:
                 )
             yield Record(line, tuple(cells))
 
+    def left_out(self) -> tuple[str, ...]:
+        """The keys of JSON of which a value is in no cell: lists, and keys that no record examined has.
+
+        Raises:
+            DataError: a line is not JSON.
+        """
+        if self.format != "jsonl":
+            return ()
+        names = {*self.names}
+        return tuple(
+            dict.fromkeys(
+                key
+                for _, record in _json_records(self.path)
+                for key, value in _flat(record)
+                if isinstance(value, list) or (value is not None and key not in names)
+            )
+        )
+
     def is_header(self, record: Record) -> bool:
         """True for a record that repeats the header, as in files that were joined."""
         return (
@@ -292,6 +310,18 @@ def _is_object(line: str) -> bool:
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """The line number and the columns of each record; only texts, numbers and booleans become columns."""
+    for number, record in _json_records(path):
+        yield (
+            number,
+            {
+                key: value if isinstance(value, str) else json.dumps(value)
+                for key, value in _flat(record)
+                if isinstance(value, str | bool | int | float)
+            },
+        )
+
+
+def _json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -302,14 +332,13 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
                 "give one JSON object per line, with each key once; jq -c '.[]' turns a list into such lines"
             )
             raise DataError(f"{path}:{number}: {error}", hint) from None
-        yield number, dict(_flat(record))
+        yield number, record
 
 
-def _flat(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The values that are no objects, each under the names that lead to it."""
     for key, value in record.items():
         if isinstance(value, dict):
-            yield from ((f"{key}.{inner}", text) for inner, text in _flat(value))
-        elif isinstance(value, str):
+            yield from ((f"{key}.{inner}", each) for inner, each in _flat(value))
+        else:
             yield key, value
-        elif isinstance(value, bool | int | float):
-            yield key, json.dumps(value)

@@ -17,7 +17,11 @@ from regard.documents.markup import Markup
 from regard.documents.tag_rules import TagRules
 
 RULES = TagRules(outline=False, splitting=frozenset({"break"}))
-FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+BYTE_ORDER_MARK = "\ufeff"
+FRONT_MATTER = re.compile(  # YAML or TOML
+    r"(?:---[ \t]*\r?\n(?:.*?\n)??(?:---|\.\.\.)|\+\+\+[ \t]*\r?\n(?:.*?\n)??\+\+\+)[ \t]*(?:\r?\n|\Z)",
+    re.DOTALL,
+)
 NOTE = re.compile(r"\[\^[^\]\s]+\]:?")  # a mark of a footnote, or what it begins with
 ALERT = re.compile(r"\[!\w+\][ \t]*")  # the first line of a block of GitHub's
 TASK = re.compile(r"\[[ xX]\][ \t]+")  # begins an item of a list of tasks
@@ -133,36 +137,41 @@ def _parts(source: str, *, whole: bool) -> Iterator[str | _InlineText]:
     """What stays as it is, and what is translated."""
     lines = source.split("\n")
     starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
-    place, is_cell = 0, False
+    place = seen = 0  # the ends of what is translated and of what is found
+    is_cell = False
     for token in _parsed(source):
         is_cell = token.type in ("th_open", "td_open") or (is_cell and token.type == "inline")
-        if token.type != "inline" or not any(_is_text(child) for child in token.children):
+        if token.type != "inline":
             continue
         written = token.content.replace("|", "\\|") if is_cell else token.content
         content = written.split("\n")
         first, children = token.map[0], token.children
         if len(content) > 1 and ALERT.fullmatch(content[0]):
             first, content, children = first + 1, content[1:], children[2:]
-        columns = [
-            lines[first].find(content[0], max(0, place - starts[first])),
-            *(line.find(each) for line, each in zip(lines[first + 1 :], content[1:], strict=False)),
-        ]
+        if is_cell:
+            columns = [lines[first].find(content[0], max(0, seen - starts[first]))]
+        else:  # the last in its line: a marker of a list may be the same text
+            columns = [line.rfind(each) for line, each in zip(lines[first:], content, strict=False)]
         if len(columns) < len(content) or min(columns) < 0:
             continue  # the parser has changed what is written: it stays as it is
+        last = len(content) - 1
+        seen = starts[first + last] + columns[-1] + len(content[-1])
+        if not any(_is_text(child) for child in children):
+            continue
         task = TASK.match(content[0])
         begin = starts[first] + columns[0] + (task.end() if task and not is_cell else 0)
-        last = len(content) - 1
         if task and not is_cell:  # a text of its own, as brackets are
             children[0].content = children[0].content[task.end() :]
         yield source[place:begin]
         indent = lines[first + last][: columns[-1]] if last else ""
         yield _InlineText(children, first + 1, indent, cell=is_cell, whole=whole)
-        place = starts[first + last] + columns[-1] + len(content[-1])
+        place = seen
     yield source[place:]
 
 
 def _parsed(source: str) -> list[Any]:
     """The tokens of a page; addresses stay as they are written, and front matter is empty lines."""
+    source = source.removeprefix(BYTE_ORDER_MARK)
     if front := FRONT_MATTER.match(source):
         source = "\n" * front[0].count("\n") + source[front.end() :]
     return _parser().parse(source)

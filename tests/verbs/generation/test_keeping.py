@@ -1,5 +1,6 @@
 """What is kept stands in the translation once, as it was; all else is translated."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import ConfigError
 from regard.verbs.generation.keeping import KeepingTranslator
-from regard.verbs.generation.kept_texts import PLACEHOLDERS, Moved, TextHider, patterns_of
+from regard.verbs.generation.kept_texts import PATTERNS, PLACEHOLDERS, Moved, TextHider, patterns_of
 from regard.verbs.generation.span_links import span_links
 from regard.verbs.load import load
 from regard.verbs.shared.text_options import TranslationOptions
@@ -39,6 +40,11 @@ def hider():
 @pytest.mark.parametrize("text", [*TEXTS, *PLAIN])
 def test_placeholders_and_addresses_are_found_and_no_other_texts(hider, text):
     assert [each.text for each in hider.hidden(text).kept] == TEXTS.get(text, [])
+
+
+def test_an_address_is_looked_for_once_in_each_run_of_its_characters():
+    [pattern] = [re.compile(each) for each in PATTERNS if re.fullmatch(each, "a.b@c.d")]
+    assert [bool(pattern.match("a.b@c.d", place)) for place in range(3)] == [True, False, False]
 
 
 def test_a_stand_in_is_a_number_of_its_own_that_the_text_has_not(hider):
@@ -103,6 +109,13 @@ def test_sentences_are_apart_as_without_where_nothing_is_kept_over_their_border(
     translator = Translator(keep=["Go", r"v\. 2"])
     assert translator.pieces(["Go. Stop! See v. 2. Go."]) == [["Go. ", "Stop! ", "See v. 2. ", "Go."]]
     assert translator.pieces(["", "a\n\nb"]) == Translator().pieces(["", "a\n\nb"])
+
+
+def test_each_sentence_is_searched_once_however_much_of_it_is_kept(hider, monkeypatch):
+    pieces, read, spans = ["a {b} c" * 50, "d"], [], TextHider._spans
+    monkeypatch.setattr(TextHider, "_spans", lambda self, text: read.append(text) or spans(self, text))
+    assert hider.unbroken(pieces) == pieces
+    assert sorted(read) == sorted({*read})
 
 
 @pytest.mark.parametrize("blank", [r"\b", r"\s+", "(?=a)"])

@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from regard import console
 from regard.data.tokenizer import Tokenizer
@@ -20,7 +21,7 @@ PLACEHOLDERS, NOTHING = "placeholders", "none"  # in place of a regular expressi
 PATTERNS = (
     r"(?:https?|ftp)://[^\s<>\"]*[\w/]",
     r"\bwww\.[^\s<>\"]*[\w/]",
-    r"[\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+",
+    r"(?<![\w.+-])[\w.+-]*\w@\w[\w-]*(?:\.\w[\w-]*)+",
     r"[$#%]?\{\{[^{}\n]*\}\}",  # {{ user.name }}
     r"[$#%]?\{[^{}\s]*\}",  # {name}, {0:.2f}, ${x}, %{x}
     r"%\(\w+\)[-+#0]*[\d.]*[a-zA-Z]",  # %(name)s
@@ -181,17 +182,25 @@ class TextHider:
         text = "".join(pieces)
         borders = [0, *accumulate(map(len, pieces))]
         spans = self._spans(text) if len(pieces) > 1 else []
-        while broken := [span for span in spans if not self._is_whole(text, borders, span)]:
+        known: dict[Span, list[Span]] = {}  # of each piece so far, what is kept in it
+        while broken := [*self._broken(text, borders, spans, known)]:
             apart = {place for begin, end in broken for place in _around(borders, begin, end)}
             borders = [place for place in borders if place not in apart or place in (0, len(text))]
         return [text[begin:end] for begin, end in pairwise(borders)]
 
-    def _is_whole(self, text: str, borders: Sequence[int], span: Span) -> bool:
-        """True if the piece in which a text begins is where it is kept, too."""
-        number = bisect_right(borders, span[0])
-        start = borders[number - 1]
-        found = self._spans(text[start : borders[number]])
-        return any(begin + start <= span[0] and span[1] <= end + start for begin, end in found)
+    def _broken(
+        self, text: str, borders: Sequence[int], spans: Sequence[Span], known: dict[Span, list[Span]]
+    ) -> Iterator[Span]:
+        """The spans that are not kept where the piece in which they begin is read alone."""
+        for span in spans:
+            number = bisect_right(borders, span[0])
+            start, stop = piece = borders[number - 1], borders[number]
+            if piece not in known:
+                known[piece] = self._spans(text[start:stop])
+            found = known[piece]
+            last = bisect_right(found, span[0] - start, key=itemgetter(0)) - 1
+            if last < 0 or found[last][1] + start < span[1]:
+                yield span
 
     def _spans(self, text: str) -> list[Span]:
         """The places of what is kept; of several that touch one place. A tag of a language is read."""

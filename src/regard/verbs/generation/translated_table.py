@@ -7,11 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from regard.data.tables import Record, Table, one_line
+from regard import console
+from regard.data.tables import SAMPLED_RECORDS, Record, Table, one_line
 from regard.errors import DataError
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.file_formats import TableOutput
 from regard.verbs.shared.table_cells import named_table, table_cells
+
+NAMED_KEYS = 10  # of those that are left out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +32,21 @@ class TranslatedTable:
 
     @classmethod
     def of(cls, file: str | Path, column: str, into: str, kind: TableOutput) -> "TranslatedTable":
-        """Open the table in a file.
+        """Open the table in a file; a warning names the keys of JSON that become no column.
 
         Raises:
-            DataError: it has no such column, or has the new one. UserError: it is no table.
+            DataError: it has no such column, or has the new one, or is not JSON. UserError: it is no table.
         """
         table = named_table(file, column)
         [place] = table.columns([column])
         if table.named and into in table.names:
             raise DataError(f"{file} has a column {into!r} already", "give another name: --into NAME")
+        if left_out := table.left_out():
+            names = ", ".join(map(repr, left_out[:NAMED_KEYS])) + ", ..." * (len(left_out) > NAMED_KEYS)
+            console.warn(
+                f"{file}: values under {names} are left out: columns have texts, numbers and booleans of keys"
+                f" that one of the first {SAMPLED_RECORDS:,} records has"
+            )
         return cls(table=table, place=place, into=into, kind=kind)
 
     def texts(self) -> Iterator[str]:
