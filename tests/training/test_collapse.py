@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
+from tests.simulated_device import SimulatedDevice
 
 SETTINGS = TrainingSettings(
     max_steps=16,
@@ -517,6 +519,24 @@ def test_the_entropy_is_that_of_the_targets_without_padding(shards):
 def test_a_single_target_has_no_entropy():
     examples = TensorExamples(torch.zeros(1, 1), torch.tensor([3]))
     assert target_entropy([examples.batch(np.arange(1), 0)]) == 0.0
+
+
+def of_labels(labels):
+    """A batch of a class of one's own."""
+    return SimpleNamespace(
+        labels=labels, lines=labels, num_targets=len(labels), to=lambda _: None, halves=lambda: None
+    )
+
+
+@pytest.mark.parametrize("labels", [torch.tensor([[0.25, 0.75], [1.0, 0.0]]), torch.tensor([1, -1])])
+def test_labels_that_cannot_be_counted_have_no_entropy(labels):
+    assert target_entropy([of_labels(labels)]) is None
+
+
+def test_labels_on_another_device_are_counted():
+    with SimulatedDevice() as simulated:
+        labels = torch.tensor([0, 1, IGNORED]).to(simulated.device)
+        assert target_entropy([of_labels(labels)]) == pytest.approx(math.log(2))
 
 
 def test_the_entropy_is_that_of_as_many_batches_as_have_enough_targets():

@@ -16,12 +16,14 @@ from regard.models import DecoderOnlyConfig, EncoderDecoderConfig, build_model
 from regard.training import (
     CrossEntropy,
     LabelCrossEntropy,
+    Loss,
     NextToken,
     ScheduleSettings,
     SquaredError,
     TrainingSettings,
     fit,
 )
+from regard.training.objective import refuse_other_inputs
 from regard.weights import load_model
 
 SIZES = {"d_model": 16, "num_heads": 2, "d_ff": 32}
@@ -82,6 +84,17 @@ def test_a_function_of_something_else_than_a_model_and_a_batch_is_refused(tmp_pa
     with pytest.raises(ConfigError, match=message) as caught:
         fit(language_model(), ROWS, tmp_path / "run", objective=objective, settings=SETTINGS)
     assert hint in caught.value.hint
+
+
+class SumOfErrors(nn.Module):
+    def forward(self, model, batch):
+        total = F.cross_entropy(model(*batch.inputs), batch.labels, reduction="sum")
+        return Loss(total=total, nll=total, num_targets=len(batch.labels))
+
+
+def test_a_compiled_module_is_an_objective():
+    objective = torch.compile(SumOfErrors(), backend="eager")
+    refuse_other_inputs(nn.Linear(4, 3), objective, TensorExamples(torch.randn(8, 4), torch.arange(8) % 3))
 
 
 @pytest.mark.parametrize("name", ["validate", "report"])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Int64
+from jaxtyping import Shaped
 from torch import Tensor
 
 from regard.data.batch import IGNORED, Batch, PairBatch
@@ -219,16 +219,20 @@ def distinct_outputs(outputs: Iterable[object], references: Iterable[object]) ->
     return {DISTINCT: 100 * len(set(outputs)) / count} if count >= MIN_REFERENCES else {}
 
 
-def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> float:
+def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> float | None:
     """The entropy in nats of at least `max_targets` targets of the first `batches`.
 
-    It is the loss of a model that has learned only how frequent each target is.
+    It is the loss of a model that has learned only how frequent each target is. None if the targets are not
+    whole numbers, such as probabilities of classes, or some are below 0.
     """
     counts = torch.zeros(0, dtype=torch.int64)
     for batch in batches:
         if isinstance(batch, EmptyShare):
             continue
-        found = torch.bincount(_targets(batch))
+        targets = _targets(batch)
+        if targets.is_floating_point() or (targets < 0).any():
+            return None
+        found = torch.bincount(targets)
         longer, shorter = (found, counts) if len(found) > len(counts) else (counts, found)
         counts = longer.clone()
         counts[: len(shorter)] += shorter
@@ -238,9 +242,10 @@ def target_entropy(batches: Iterable[Batch], max_targets: int = MAX_TARGETS) -> 
     return float(-(shares * shares.log()).sum())
 
 
-def _targets(batch: Any) -> Int64[Tensor, " targets"]:
-    """The labels without padding and IGNORED."""
+def _targets(batch: Any) -> Shaped[Tensor, " targets"]:
+    """The labels without padding and IGNORED, on the CPU."""
+    labels = batch.labels.cpu()
     if isinstance(batch, PairBatch):
-        places = torch.arange(batch.labels.size(1))
-        return batch.labels[places < batch.tgt_lengths[:, None] - 1]
-    return batch.labels[batch.labels != IGNORED]
+        places = torch.arange(labels.size(1))
+        return labels[places < batch.tgt_lengths.cpu()[:, None] - 1]
+    return labels[labels != IGNORED]

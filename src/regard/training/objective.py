@@ -24,6 +24,8 @@ from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import check_types
 from regard.registry import refuse_other_arguments
 
+PYTORCH_LOSSES = ("torch.nn.modules.", "torch.nn.functional")  # modules that define them
+
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
@@ -104,7 +106,7 @@ def refuse_loss_of_pytorch(objective: Any) -> None:
     """Raise a ConfigError for a loss such as `nn.CrossEntropyLoss()`, a function of outputs and labels."""
     function = objective.func if isinstance(objective, functools.partial) else objective
     module = getattr(function, "__module__", None) or ""
-    if not module.startswith("torch."):
+    if not module.startswith(PYTORCH_LOSSES):  # not a compiled one of yours, which is of `torch._dynamo`
         return
     name = _name(function)
     own = "SquaredError()" if "mse" in name.lower() else "LabelCrossEntropy()"

@@ -43,6 +43,7 @@ from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
 from regard.verbs.training_run.initial_model import START, begin
 from regard.verbs.training_run.names_of_process import refuse_names_of_this_process, refuse_unknown_names
+from regard.verbs.training_run.paper_factor import with_factor
 from regard.verbs.training_run.process_agreement import (
     refuse_another_run,
     refuse_another_step,
@@ -229,18 +230,24 @@ def _locked(
     with ExitStack() as stack:
         if group.is_first:
             stack.enter_context(run.lock(wait))
-            if keeps_length:
-                source, note = with_own_length(run, source)
-                if note:
-                    say(note)
+            source = _as_in_run(run, source, say, keeps_length=keeps_length)
             _write_recipe(run, source, say)
             for warning in run.environment_warnings():
                 console.warn(warning)
         group.barrier()
-        if keeps_length and not group.is_first:
-            source, _ = with_own_length(run, source)
+        if not group.is_first:
+            source = _as_in_run(run, source, _ignore, keeps_length=keeps_length)
         refuse_another_run(run, source, group)
         yield run, source
+
+
+def _as_in_run(run: RunFolder, source: RecipeFile, say: Say, *, keeps_length: bool) -> RecipeFile:
+    """The recipe with what the run has, and the recipe does not change."""
+    for own in (with_own_length, with_factor) if keeps_length else (with_factor,):
+        source, note = own(run, source)
+        if note:
+            say(note)
+    return source
 
 
 def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import FolderError
-from regard.recipe import read_toml
+from regard.recipe import apply_overrides, read_toml
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from regard.weights.folder import MANIFEST
 from regard.weights.strict_json import read_json
 
 RECIPE = "recipe.toml"
+RATE = "training.schedule.learning_rate"
+FORMER_FACTOR = 1e-3  # of kind = "noam", in a run that has updates and records none
 
 
 def record(run: RunFolder, table: Mapping[str, Any], text: str, base: Path) -> str:
@@ -28,15 +30,36 @@ def record(run: RunFolder, table: Mapping[str, Any], text: str, base: Path) -> s
 
 
 def recorded(run: Path) -> dict[str, Any]:
-    """The content of `resolved.json`.
+    """The content of `resolved.json`, with the factor of `kind = "noam"` that an old run does not record.
 
     Raises:
         FolderError: it is not a record of a run.
     """
+    saved = _read(run)
+    if not _lacks_factor(run, saved):
+        return saved
+    return {**saved, "recipe": apply_overrides(saved["recipe"], [f"{RATE}={FORMER_FACTOR}"])}
+
+
+def records_no_factor(run: Path) -> bool:
+    """True for a run with `kind = "noam"` and updates from before its factor was recorded."""
+    return _lacks_factor(run, _read(run))
+
+
+def _read(run: Path) -> dict[str, Any]:
     saved = read_json(run / RESOLVED)
     if not {"recipe", "base"} <= saved.keys():
         raise FolderError(f"{run / RESOLVED} is not a record of a run", "restore it, or take another --out")
     return saved
+
+
+def _lacks_factor(run: Path, saved: Mapping[str, Any]) -> bool:
+    schedule = saved["recipe"]
+    for name in ("training", "schedule"):
+        schedule = schedule.get(name) if isinstance(schedule, Mapping) else None
+    if not isinstance(schedule, Mapping) or schedule.get("kind") != "noam" or "learning_rate" in schedule:
+        return False
+    return any((run / "checkpoints").glob("step-*"))
 
 
 def edited_recipe(run: Path) -> tuple[dict[str, Any], str] | None:
