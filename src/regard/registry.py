@@ -13,6 +13,7 @@ data must not become code.
 
 import importlib.metadata
 import inspect
+import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -151,6 +152,54 @@ def refuse_other_arguments(
     except TypeError as error:
         shown = ", ".join([*given, *(f"{name}=..." for name in named)])
         raise kind(f"{what}: {error}{_definition(thing)}", f"it is called with {shown}") from None
+
+
+def refuse_unwritable_options(options: Any, what: str, kind: type[UserError]) -> None:
+    """Raise an error of `kind` for options that a recipe could not have; `what` they are, for the message."""
+    try:
+        json.dumps(options)
+    except (TypeError, ValueError) as error:
+        raise kind(
+            f"{what} must be numbers, texts and lists of these: {error}", "as a recipe has them"
+        ) from None
+
+
+def refuse_other_options(
+    thing: Any,
+    what: str,
+    arguments: Iterable[Any],
+    options: Mapping[str, Any],
+    *,
+    setting: str,
+    by_name: Iterable[str] = (),
+    not_options: Iterable[str] = (),
+    kind: type[UserError],
+) -> None:
+    """Raise an error of `kind` if a registered thing does not have these options.
+
+    Args:
+        what: the thing, for messages: "the optimiser 'muon'".
+        arguments: those by position, with which it is called, too; `by_name` are names of others.
+        setting: the key of a recipe that has the options.
+        not_options: parameters of which no option is made.
+    """
+    try:
+        signature = inspect.signature(thing, follow_wrapped=False)
+    except (TypeError, ValueError):  # of a class or a function written in C
+        return
+    given, named = [*arguments], dict.fromkeys(by_name)
+    try:
+        signature.bind(*given, **{**named, **options})
+    except TypeError as error:
+        parameters = [*signature.parameters.values()][len(given) :]
+        by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        names = [each.name for each in parameters if each.kind in by_keyword]
+        known = [name for name in names if name not in named and name not in not_options]
+        wrong = next((key for key in options if key not in known), None)
+        hint = f"change {setting}, or what is registered under this name"
+        if wrong is not None:
+            hint = did_you_mean(wrong, known) if known else "it has no options"
+        raise kind(f"{setting}: {what}: {error}", hint) from None
 
 
 def refuse_other_methods(

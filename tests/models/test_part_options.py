@@ -30,6 +30,8 @@ OPTIONS = {
     "norm": {"start": 0.7},
     "activation": {"power": 3},
 }
+WITHIN_ITSELF = list[object]()
+WITHIN_ITSELF.append(WITHIN_ITSELF)
 
 
 class Norm(nn.Module):
@@ -101,7 +103,8 @@ def test_a_config_file_keeps_options():
         ({"norms": {"start": 1.0}}, r"options\.norms is of no part", "did you mean 'norm'?"),
         ({"norm": 3}, r"options\.norm = 3 is no table", "by its name"),
         (3, "options = 3 has the wrong type", ""),
-        ({"norm": {"start": len}}, r"options\.norm: .*not JSON", "numbers"),
+        ({"norm": {"start": len}}, r"options\.norm must be numbers.*not JSON", "as a recipe has them"),
+        ({"norm": {"start": WITHIN_ITSELF}}, r"options\.norm must be numbers.*Circular", "as a recipe"),
     ],
 )
 def test_options_that_no_part_takes_are_refused(options, message, hint):

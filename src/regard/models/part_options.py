@@ -1,12 +1,11 @@
 """Options of registered parts: `[model.options.norm] start = 0.5` is an argument of the norm."""
 
-import inspect
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from regard.errors import ConfigError, did_you_mean
 from regard.models.registered import ATTENTION_ARGUMENTS, PARTS, PositionalEncoding
+from regard.registry import refuse_other_options, refuse_unwritable_options
 
 # what each part is made with: by position, and by name
 ARGUMENTS = {
@@ -33,12 +32,7 @@ def refuse_unknown_options(config: Any) -> None:
             )
         if not isinstance(options, Mapping):
             raise ConfigError(f"options.{setting} = {options!r} is no table", "give each option by its name")
-        try:
-            json.dumps(options)
-        except TypeError as error:
-            raise ConfigError(
-                f"options.{setting}: {error}", "give numbers, texts and lists of these"
-            ) from None
+        refuse_unwritable_options(options, f"options.{setting}", ConfigError)
         _refuse_other_options(setting, name, options)
 
 
@@ -47,22 +41,17 @@ def _refuse_other_options(setting: str, name: str, options: Mapping[str, Any]) -
     made: Any = PARTS[setting][name]
     make = made.make if isinstance(made, PositionalEncoding) else made
     positional, by_name = ARGUMENTS[setting]
-    try:
-        signature = inspect.signature(make, follow_wrapped=False)
-    except (TypeError, ValueError):
-        return
     what = f"the {PARTS[setting].what} {name!r}"
-    given = {*signature.bind(*positional, **dict.fromkeys(by_name)).arguments, *positional, *by_name}
-    if taken := sorted(given & options.keys()):
+    if taken := sorted({*positional, *by_name} & options.keys()):
         raise ConfigError(
             f"options.{setting}.{taken[0]} cannot be set: regard gives it to {what}", "leave it out"
         )
-    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = signature.parameters.values()
-    known = [each.name for each in parameters if each.kind in by_keyword and each.name not in given]
-    try:
-        signature.bind(*positional, **dict.fromkeys(by_name), **options)
-    except TypeError as error:
-        wrong = next(each for each in options if each not in known)
-        hint = did_you_mean(wrong, known) if known else "it has no options"
-        raise ConfigError(f"{what}: {error}", hint) from None
+    refuse_other_options(
+        make,
+        what,
+        positional,
+        options,
+        setting=f"options.{setting}",
+        by_name=by_name,
+        kind=ConfigError,
+    )

@@ -10,9 +10,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import RecipeError, UserError
-from regard.registry import Registry, naming_failures, refuse_not_callable, refuse_other_arguments
+from regard.registry import (
+    Registry,
+    naming_failures,
+    refuse_not_callable,
+    refuse_other_arguments,
+    refuse_other_options,
+)
 from regard.training.objective import Loss, Objective
-from regard.training.registered_options import refuse_other_options
 
 LossFunction = Callable[
     ..., Float[Tensor, " targets"]
@@ -96,7 +101,9 @@ def refuse_unknown_loss(name: str, options: Mapping[str, Any] = NO_OPTIONS) -> N
         )
     if name and options:
         what, setting = f"the loss {name!r}", "training.loss_options"
-        refuse_other_options(what, _called(LOSSES[name]), ARGUMENTS, options, setting=setting)
+        refuse_other_options(
+            _called(LOSSES[name]), what, ARGUMENTS, options, setting=setting, kind=RecipeError
+        )
 
 
 def chosen_loss(name: str, base: Objective, options: Mapping[str, Any] = NO_OPTIONS) -> Objective:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from regard.errors import RecipeError
 from regard.recipe import check_types
+from regard.registry import refuse_unwritable_options
 from regard.training.layer_depths import depths
 from regard.training.numbers import is_asynchronous
 from regard.training.registered_optimizers import OPTIMIZERS, Groups, is_own, registered_optimizer
-from regard.training.registered_options import refuse_unwritable_options
 from regard.training.trainable import trained_parameters
 
 
@@ -62,7 +62,7 @@ class OptimizerSettings:
 
     def _refuse_settings_of_others(self) -> None:
         """Raise a RecipeError for what only regard's own optimisers have, or only registered ones."""
-        refuse_unwritable_options("options", self.options)
+        refuse_unwritable_options(self.options, "options", RecipeError)
         if self.kind in OPTIMIZERS.own:
             if self.options:
                 raise RecipeError(

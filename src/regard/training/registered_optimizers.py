@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import torch
 
 from regard.errors import RecipeError, RegardError
-from regard.registry import Registry, refuse_not_callable
+from regard.registry import Registry, refuse_not_callable, refuse_other_options
 from regard.training.first_steps import FirstSteps
-from regard.training.registered_options import refuse_other_options
 from regard.training.registered_state import is_registered, remember_start, saved_state
 
 Groups = list[dict[str, Any]]
@@ -82,12 +81,13 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
                 f"set training.{setting}" if setting else "leave it out",
             )
     refuse_other_options(
-        f"the optimiser {name!r}",
         OPTIMIZERS[name],
+        f"the optimiser {name!r}",
         ([],),
         options,
         setting="training.optimizer.options",
         not_options=OF_TRAINER,
+        kind=RecipeError,
     )
 
 

@@ -11,8 +11,13 @@ from torch import nn
 from regard.errors import RecipeError, UserError
 from regard.models.model import Model
 from regard.recipe import check_types
-from regard.registry import Registry, refuse_not_callable, refuse_other_arguments
-from regard.training.registered_options import refuse_other_options, refuse_unwritable_options
+from regard.registry import (
+    Registry,
+    refuse_not_callable,
+    refuse_other_arguments,
+    refuse_other_options,
+    refuse_unwritable_options,
+)
 
 DEFAULT_WARMUP_STEPS = 1000
 DEFAULT_RATE = 1e-3  # the peak
@@ -65,7 +70,7 @@ def refuse_unknown_schedule(name: str, options: Mapping[str, Any]) -> None:
         )
     if options and (factor := SCHEDULES[name]):
         what, setting = f"the schedule {name!r}", "training.schedule.options"
-        refuse_other_options(what, factor, ARGUMENTS, options, setting=setting)
+        refuse_other_options(factor, what, ARGUMENTS, options, setting=setting, kind=RecipeError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +96,7 @@ class ScheduleSettings:
         if self.learning_rate is not None and self.learning_rate <= 0:
             hint = "1 is the paper's factor" if self.kind == "noam" else "try 0.001"
             raise RecipeError(f"learning_rate must be above 0, not {self.learning_rate}", hint)
-        refuse_unwritable_options("options", self.options)
+        refuse_unwritable_options(self.options, "options", RecipeError)
         if self.options and self.kind in OWN_KINDS:
             raise RecipeError(
                 f"options have no effect with kind = {self.kind!r}",

@@ -7,11 +7,11 @@ from typing import Any, Literal, cast
 from regard.errors import RecipeError, did_you_mean
 from regard.models.adapters import AdapterSettings
 from regard.recipe import check_types
+from regard.registry import refuse_unwritable_options
 from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.products import Products
-from regard.training.registered_options import refuse_unwritable_options
 from regard.training.schedule import ScheduleSettings
 
 Metric = Literal[
@@ -114,7 +114,7 @@ class TrainingSettings:
                 raise RecipeError(
                     f"training.{name} must lie in [0, 1), not {getattr(self, name)}", "0 turns it off"
                 )
-        refuse_unwritable_options("training.loss_options", self.loss_options)
+        refuse_unwritable_options(self.loss_options, "training.loss_options", RecipeError)
         if self.loss_options and not self.loss:
             raise RecipeError(
                 "training.loss_options have no effect without training.loss",
