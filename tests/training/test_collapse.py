@@ -35,7 +35,6 @@ from regard.training.settings import TrainingSettings
 from regard.training.state import TrainingState
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
-from tests.simulated_device import SimulatedDevice
 
 SETTINGS = TrainingSettings(
     max_steps=16,
@@ -533,10 +532,9 @@ def test_labels_that_cannot_be_counted_have_no_entropy(labels):
     assert target_entropy([of_labels(labels)]) is None
 
 
-def test_labels_on_another_device_are_counted():
-    with SimulatedDevice() as simulated:
-        labels = torch.tensor([0, 1, IGNORED]).to(simulated.device)
-        assert target_entropy([of_labels(labels)]) == pytest.approx(math.log(2))
+def test_labels_on_a_device_are_counted(device):
+    labels = torch.tensor([0, 1, IGNORED]).to(device)
+    assert target_entropy([of_labels(labels)]) == pytest.approx(math.log(2))
 
 
 def test_the_entropy_is_that_of_as_many_batches_as_have_enough_targets():
