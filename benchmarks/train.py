@@ -112,6 +112,7 @@ def train(options: argparse.Namespace) -> Result:
         table.notes.append(products_note(matmul, REFERENCE))
         result.tables.append(table)
         result.checks += [f"{name}: {check}" for check in checks]
+        result.write(quick=options.quick)  # what is measured stays if the next one fails
     return result
 
 
