@@ -33,7 +33,7 @@ def run(program: Callable[[argparse.Namespace], Result], parser: argparse.Argume
     options = parser.parse_args()
     with _reported_errors():
         result = program(options)
-        path = result.write(quick=options.quick)
+        path = result.write(quick=options.quick or bool(getattr(options, "only", "")))
     print(f"\n{result.markdown()}\n\nwritten: {path}")
 
 

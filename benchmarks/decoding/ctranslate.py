@@ -1,12 +1,15 @@
 """CTranslate2 with regard's weights: float32 or int8, its own threads or workers of one thread each."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ctranslate2
 
 from benchmarks.common.unfit import Unfit
 from benchmarks.decoding.sentences import Decoder, Ids
+
+BATCH_TOKENS = 1024  # of a file
 
 
 class CTranslate(Decoder):
@@ -54,3 +57,32 @@ class CTranslate(Decoder):
 
     def use(self, threads: int) -> None:
         """Its threads are fixed when it is made; a single sentence is one worker's."""
+
+
+class File(CTranslate):
+    """CTranslate2 from text to text, on one thread: it sorts the lines and forms batches itself."""
+
+    def __init__(self, *, sentences: str, kind: str) -> None:
+        from tokenizers import Tokenizer
+
+        super().__init__(sentences=sentences, kind=kind, workers=1, threads=1)
+        self._tokenizer = Tokenizer.from_file(str(Path(self.sentences.model) / "tokenizer.json"))
+
+    def decode_all(
+        self, batches: Sequence[Sequence[int]], beam: int, lengths: Sequence[int | None]
+    ) -> list[Any]:
+        """All lines by one call, tokenised before and joined after it."""
+        texts = [self.sentences.texts[place] for batch in batches for place in batch]
+        pieces = [each.tokens for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        found = self._translator.translate_batch(
+            pieces,
+            max_batch_size=BATCH_TOKENS,
+            batch_type="tokens",
+            beam_size=beam,
+            length_penalty=self.sentences.alpha,
+            max_decoding_length=max(self.sentences.limits),
+        )
+        ids = iter(self._said_by(found))
+        said = [[next(ids) for _ in batch] for batch in batches]
+        self._tokenizer.decode_batch([each for batch in said for each in batch])
+        return [(batch, 0.0) for batch in said]

@@ -14,6 +14,7 @@ from benchmarks.decoding.sentences import Sentences
 from benchmarks.work.flops import PairShape
 from benchmarks.work.pairs import held_out, shape_of
 from regard.data.tokenizer import Tokenizer
+from regard.decoding.rules import LengthLimits
 from regard.decoding.settings import GenerationSettings
 from regard.recipe import read
 from regard.verbs.shared.included_models import included_model
@@ -29,8 +30,16 @@ class PreparedWork:
     converted: str  # the folder for CTranslate2; or "!" and why there is none
     shape: PairShape
     references: list[str]
+    source: Tokenizer
     tokenizer: Tokenizer  # of the target
+    limits: LengthLimits
     checks: list[str] = field(default_factory=list)
+
+    def encoded(self, texts: list[str]) -> dict[str, Any]:
+        """What `Sentences` has of these texts; their translations have no known length."""
+        ids = self.source.encode_batch(texts)
+        limits = [self.limits.longest(len(each)) for each in ids]
+        return {"texts": texts, "ids": ids, "lengths": [1] * len(texts), "limits": limits}
 
     def quality(
         self, said: Mapping[str, list[int]], ours: Mapping[str, list[int]], forced: bool
@@ -81,7 +90,9 @@ def prepared(model: str | Path | None) -> PreparedWork:
         converted=converted,
         shape=shape_of(loaded.config),
         references=test.references,
+        source=tokenizers.source,
         tokenizer=tokenizers.target,
+        limits=limits,
         checks=checks,
     )
 

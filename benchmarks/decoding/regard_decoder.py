@@ -9,6 +9,7 @@ from benchmarks.decoding.sentences import Decoder, Ids
 from regard.decoding.batches import decode_all
 from regard.decoding.settings import GenerationSettings
 from regard.recipe import read
+from regard.verbs.shared.precision import Precision, compute_in
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import load_model
 
@@ -23,9 +24,10 @@ def ends(beam: int) -> dict[str, Any]:
 class Regard(Decoder):
     """`decode_all`, batch by batch."""
 
-    def __init__(self, *, sentences: str) -> None:
+    def __init__(self, *, sentences: str, precision: Precision = "float32") -> None:
         super().__init__(sentences=sentences)
         self._loaded = load_model(self.sentences.model)
+        compute_in(precision, self._loaded.model, self._loaded.model.device)
         self._settings = read(GenerationSettings, self._loaded.generation, "generation.json")
 
     @property

@@ -77,9 +77,9 @@ class Decoder(ABC):
         self.use(threads)
         batches = self.sentences.batches(count, size)
         lengths = [self.sentences.forced(batch) if forced else None for batch in batches]
-        began = time.perf_counter()
+        began, processor = time.perf_counter(), time.process_time()
         found = self.decode_all(batches, beam, lengths)
-        seconds = time.perf_counter() - began
+        seconds, processor = time.perf_counter() - began, time.process_time() - processor
         self._said = {
             place: said
             for batch, (all_said, _) in zip(batches, found, strict=True)
@@ -87,6 +87,7 @@ class Decoder(ABC):
         }
         return {
             "seconds": seconds,
+            "processor": processor,
             "sentences": len(self._said),
             "tokens": sum(map(len, self._said.values())),
             "each": [taken for _, taken in found],

@@ -22,11 +22,14 @@ class Generator(Writer):
         self._ids = {piece: number for number, piece in enumerate(self._vocabulary)}
 
     def write(self, length: int) -> list[int]:
-        (found,) = self._generator.generate_batch(
-            [[self._vocabulary[number] for number in self.prompt]],
+        return self.write_all([self.prompt], length)[0]
+
+    def write_all(self, prompts: list[list[int]], length: int) -> list[list[int]]:
+        all_found = self._generator.generate_batch(
+            [[self._vocabulary[number] for number in prompt] for prompt in prompts],
             max_length=length,
             min_length=length,
             include_prompt_in_result=False,
             suppress_sequences=[[self._vocabulary[number]] for number in self.banned],
         )
-        return [self._ids[piece] for piece in found.sequences[0]]
+        return [[self._ids[piece] for piece in found.sequences[0]] for found in all_found]

@@ -20,7 +20,10 @@ class Generator(Writer):
         compute_in(precision, self._model, self._model.device)
 
     def write(self, length: int) -> list[int]:
+        return self.write_all([self.prompt], length)[0]
+
+    def write_all(self, prompts: list[list[int]], length: int) -> list[list[int]]:
         settings = ContinuationSettings(beam_size=1, begin=False, max_new_tokens=length)
-        prompts = prompts_of([self.prompt], begin_id=None)
-        found = continue_all(settings.strategy(), self._model, prompts, max_new_tokens=length)
-        return found[0][0].ids
+        asked = prompts_of(prompts, begin_id=None)
+        found = continue_all(settings.strategy(), self._model, asked, max_new_tokens=length)
+        return [hypotheses[0].ids for hypotheses in found]

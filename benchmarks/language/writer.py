@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.common.unfit import Unfit
 from benchmarks.training.steps import SEED
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -39,6 +40,26 @@ class Writer(ABC):
         began = time.perf_counter()
         said = self.write(length)
         return {"seconds": time.perf_counter() - began, "tokens": len(said), "said": said}
+
+    def write_all(self, prompts: list[list[int]], length: int) -> list[list[int]]:
+        """`length` tokens after each prompt, as `write` does."""
+        raise Unfit("it has no batches of prompts")
+
+    def prompts(self, *, lengths: list[int], length: int) -> dict[str, Any]:
+        """As `round`, for prompts of these lengths."""
+        count = len(self.work["vocabulary"]) - len(self.banned)
+        asked = [
+            [len(self.banned) + (31 * row + 7 * place) % count for place in range(size)]
+            for row, size in enumerate(lengths)
+        ]
+        began, processor = time.perf_counter(), time.process_time()
+        said = self.write_all(asked, length)
+        return {
+            "seconds": time.perf_counter() - began,
+            "processor": time.process_time() - processor,
+            "tokens": sum(map(len, said)),
+            "said": said,
+        }
 
 
 def weights_of(config: DecoderOnlyConfig, model: str | None) -> Mapping[str, Tensor]:

@@ -126,6 +126,15 @@ def test_a_text_that_is_too_long_is_named_and_the_others_are_done(translator, tm
     assert re.fullmatch(r"error: text 2: the text has \d+ tokens, more than 8\n", done.stderr)
 
 
+def test_a_line_that_is_not_utf_8_is_named_and_the_others_are_done(translator):
+    _, folder = translator
+    for locale in ("C", "C.UTF-8"):
+        script = [sys.executable, str(folder / "generate.py")]
+        done = subprocess.run(script, input=b"caf\xe9\nba de\n", capture_output=True, env={"LC_ALL": locale})
+        assert done.stdout.decode().splitlines() == ["", *by_command(folder, "ba de")]
+        assert (done.stderr, done.returncode) == (b"error: text 1: not UTF-8\n", 1)
+
+
 def test_the_loop_needs_few_packages():
     tree = ast.parse((onnx_folder.FILES / "generate.py").read_text("utf-8"))
     names = {each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names}
@@ -191,6 +200,8 @@ def test_the_command_of_a_folder_translates_as_regard_does(translator):
     expected = regard.translate(texts, model=loaded, early_stopping=True)
     assert by_command(folder, *texts) == expected
     assert by_command(folder, input="\n".join([texts[0], "", texts[2]])) == [expected[0], "", expected[2]]
+    odd = ["  ba de ", "\u200bba\u00a0de", "\ufeff", " "]  # white space around texts, spaces that no line had
+    assert by_command(folder, *odd) == [f"  {expected[0]} ", expected[0], "", ""]
     [greedy] = by_command(folder, "--beam", "1", texts[1])
     assert greedy == regard.translate(texts[1], model=loaded, beam_size=1)
 

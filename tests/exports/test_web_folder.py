@@ -86,6 +86,8 @@ def test_texts_greatest_lengths_and_the_command_are_those_of_python(exported):
     model = script.Model(folder, 1)
     texts = [" ".join(random.Random(seed).choices(WORDS, k=seed % 5 + 1)) for seed in range(8)]
     assert by_command(folder, *texts) == [model.generate(text) for text in texts]
+    odd = [f"  {texts[0]} ", f"\u200b{texts[0]}", " "]
+    assert by_command(folder, *odd) == [*map(model.generate, odd[:2]), ""]
     lines = "\n".join([texts[0], "", texts[1]])
     expected = [model.generate(texts[0], 1, 3), "", model.generate(texts[1], 1, 3)]
     assert by_command(folder, "--beam", "1", "--max-new-tokens", "3", given=lines) == expected

@@ -10,6 +10,7 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
+from regard.data.odd_spaces import replaced_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, UserError
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
@@ -122,6 +123,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
         engine, prompt = "Generator", f'["{begin}", *pieces]' if begins(loaded) else "pieces"
         call = CONTINUATION_CALL.format(prompt=prompt)
         found = "sequences"
+    as_read = _as_read(loaded) if engine == "Translator" else ""
     return f"""# {model_name(loaded)} for CTranslate2
 
 Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
@@ -133,11 +135,18 @@ import ctranslate2, tokenizers
 engine = ctranslate2.{engine}("THIS FOLDER")
 source = tokenizers.Tokenizer.from_file("THIS FOLDER/{source}")
 target = tokenizers.Tokenizer.from_file("THIS FOLDER/{target}")
-pieces = source.encode("a text", add_special_tokens=False).tokens
+text = "a text"{as_read}
+pieces = source.encode(text, add_special_tokens=False).tokens
 [answer] = engine.{call}
 print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 ```
 {unapplied_line(loaded, _applied(loaded), "This code does")}"""
+
+
+def _as_read(loaded: LoadedModel) -> str:
+    """Code that makes of a text what regard's translator reads: no white space around it, known spaces."""
+    replaced = replaced_spaces(loaded.tokenizers.source)
+    return ".strip()" + (f".translate(str.maketrans({ascii(replaced)}))" if replaced else "")
 
 
 def _applied(loaded: LoadedModel) -> frozenset[str]:

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from regard.data.odd_spaces import replaced_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import GenerationSettings
 from regard.exports.certificate import Quantization
@@ -82,6 +83,7 @@ def loop_config(loaded: LoadedModel, config: Generating) -> dict[str, Any]:
             "eos_id": source.eos_id,
             "unk_id": source.unk_id,
             "unknown_ids": source.unmatchable_ids,
+            "replaced": replaced_spaces(source) if translates else {},
         },
         "target": {
             "tokenizer": names[1],

@@ -7,12 +7,13 @@ It needs numpy, onnxruntime and tokenizers.
     python generate.py --beam 1 "a text"
 
 A text that is not in the arguments is a line of the standard input. There is a line of output for each.
-A text that is too long is named, has an empty line, and the program ends with 1.
+A text that is too long or not UTF-8 is named, has an empty line, and the program ends with 1.
 """
 
 import argparse
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,21 +63,29 @@ class Model:
         self.source.encode_special_tokens = True  # no text encodes to a special token
 
     def generate(self, text: str, size: int | None = None, max_new_tokens: int | None = None) -> str:
-        """The translation of a text, or the text with its continuation."""
-        ids = self.encode(text)
+        """The translation of a text, with the white space around it, or the text with its continuation."""
+        bare = text.strip() if self.encoder else text
+        if self.encoder and not self.readable(bare):
+            return text.replace(bare, "")
+        ids = self.encode(bare)
         most, read = self.config["most_positions"], len(ids) + (self.encoder is not None)  # with its end
         if most is not None and read > most:
             raise ValueError(f"the text has {read} tokens, more than {most}")
         longest = self.longest(len(ids)) if max_new_tokens is None else max_new_tokens
         found = self.search(ids, size or self.config["beam"], longest, Rules(**self.config["rules"]))
-        return self.decode(found.ids if self.encoder else [*ids, *found.ids])
+        said = self.decode(found.ids if self.encoder else [*ids, *found.ids])
+        return text.replace(bare, said) if self.encoder else said
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
         side = self.config["source"]
-        ids = self.source.encode(text, add_special_tokens=False).ids
+        ids = self.source.encode(self.readable(text), add_special_tokens=False).ids
         unknown = set(side["unknown_ids"])
         return [*side["first_ids"], *(side["unk_id"] if number in unknown else number for number in ids)]
+
+    def readable(self, text: str) -> str:
+        """The text without spaces that the model does not know: others are in their places."""
+        return text.translate(str.maketrans(self.config["source"]["replaced"]))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids."""
@@ -187,6 +196,14 @@ def run(session: Any, inputs: Arrays) -> Arrays:
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
+def read(text: str | bytes) -> str:
+    """A text of the arguments, or a line."""
+    try:
+        return text.rstrip(b"\r\n").decode() if isinstance(text, bytes) else os.fsencode(text).decode()
+    except UnicodeError:
+        raise ValueError("not UTF-8") from None
+
+
 def main() -> None:
     """The command."""
     arguments = argparse.ArgumentParser(description="Translate or continue texts.")
@@ -201,8 +218,9 @@ def main() -> None:
             arguments.error(f"{option} must be 1 or more, not {value}")
     model = Model(Path(__file__).resolve().parent)
     status = 0
-    for number, text in enumerate(given.texts or (line.rstrip("\n") for line in sys.stdin), start=1):
+    for number, text in enumerate(given.texts or sys.stdin.buffer, start=1):
         try:
+            text = read(text)
             line = model.generate(text, given.beam, given.max_new_tokens) if text.strip() else ""
         except ValueError as error:
             print(f"error: text {number}: {error}", file=sys.stderr)

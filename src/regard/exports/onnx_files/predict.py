@@ -6,12 +6,13 @@ It needs numpy, onnxruntime and tokenizers.
     python predict.py < texts.txt
 
 A text that is not in the arguments is a line of the standard input. The output has the lines of
-`regard classify`, `regard tag` or `regard fill`, whichever the model is for. A text that is too long is
-named, has an empty line, and the program ends with 1.
+`regard classify`, `regard tag` or `regard fill`, whichever the model is for. A text that is too long or not
+UTF-8 is named, has an empty line, and the program ends with 1.
 """
 
 import argparse
 import json
+import os
 import re
 import sys
 import unicodedata
@@ -184,16 +185,24 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
 
 
+def read(text: str | bytes) -> str:
+    """A text of the arguments, or a line."""
+    try:
+        return text.rstrip(b"\r\n").decode() if isinstance(text, bytes) else os.fsencode(text).decode()
+    except UnicodeError:
+        raise ValueError("not UTF-8") from None
+
+
 def main() -> None:
     """The command."""
     arguments = argparse.ArgumentParser(description="Predict by the graph of this folder.")
     arguments.add_argument("texts", nargs="*", metavar="TEXT")
     given = arguments.parse_args()
     model = Model(Path(__file__).resolve().parent)
-    texts = given.texts or (line.rstrip("\n") for line in sys.stdin)
     status = 0
-    for number, text in enumerate(texts, start=1):
+    for number, text in enumerate(given.texts or sys.stdin.buffer, start=1):
         try:
+            text = read(text)
             lines = model.predict(text, number) if text.strip() else "\n"
         except ValueError as error:
             print(f"error: text {number}: {error}", file=sys.stderr)

@@ -25,11 +25,17 @@ export class Model {
     return this.config.kind === "encoder_decoder";
   }
 
-  /** The translation of a text, or the text with its continuation; `stepped` is awaited with the text so far. */
+  /**
+   * The translation of a text, with the white space around it, or the text with its continuation; `stepped` is
+   * awaited with the text so far.
+   */
   async generate(text, { beam, maxNewTokens, stepped } = {}) {
-    const ids = this.encode(text);
+    const bare = this.translates ? text.trim() : text;
+    if (this.translates && !this.readable(bare)) return { ids: [], text: text.replace(bare, "") };
+    const ids = this.encode(bare);
     this.refuseLong(ids.length, maxNewTokens ?? 1);
-    const shown = (found) => this.decode(this.translates ? found : [...ids, ...found]);
+    const shown = (found) =>
+      this.translates ? text.replace(bare, () => this.decode(found)) : this.decode([...ids, ...found]);
     const found = await this.search(ids, {
       size: beam ?? this.config.beam,
       longest: maxNewTokens ?? this.longest(ids.length),
@@ -43,7 +49,12 @@ export class Model {
   encode(text) {
     const { first_ids, unknown_ids, unk_id } = this.config.source;
     const unknown = new Set(unknown_ids);
-    return [...first_ids, ...this.source.encode(text).map((id) => (unknown.has(id) ? unk_id : id))];
+    return [...first_ids, ...this.source.encode(this.readable(text)).map((id) => (unknown.has(id) ? unk_id : id))];
+  }
+
+  /** The text without spaces that the model does not know: others are in their places. */
+  readable(text) {
+    return [...text].map((each) => this.config.source.replaced[each] ?? each).join("");
   }
 
   /** The text of ids. */

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from regard.data.odd_spaces import ODD_SPACE, replaced_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import tokenizer_kind
 from regard.decoding.settings import GenerationSettings
@@ -19,9 +20,6 @@ MAY_BEGIN_TAG = re.compile(
     r"\s*(?:>{0,2}|>>[^<>\s]+<?|<|<2[\w-]*|_{0,2}|__[\w-]+)"
 )  # the first characters of TAG
 MOST_TOKENS = 24  # of a tag, with those that a tokeniser puts before every text
-
-WITHOUT_WIDTH = "\u00ad\u200b\u2060\ufeff"  # soft hyphen, zero-width space, word joiner, byte order mark
-ODD_SPACE = re.compile(f"[\u00a0\u2000-\u200a\u202f\u205f\u3000{WITHOUT_WIDTH}]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,19 +68,12 @@ def _readable(text: str, tokenizer: Tokenizer) -> tuple[str, Sequence[int]]:
     are left out, as in the training text.
     """
     places: Sequence[int] = range(len(text) + 1)
-    if not (tokenizer.trained_by_regard and ODD_SPACE.search(text)):
+    replaced = replaced_spaces(tokenizer, set(ODD_SPACE.findall(text)))
+    if not replaced:
         return text, places
-    kept = {each: _spelled(each, tokenizer) for each in set(ODD_SPACE.findall(text))}
-    found = [(kept.get(each, each), place) for place, each in enumerate(text)]
+    found = [(replaced.get(each, each), place) for place, each in enumerate(text)]
     found = [(each, place) for each, place in found if each]
     return "".join(each for each, _ in found), [*(place for _, place in found), len(text)]
-
-
-def _spelled(character: str, tokenizer: Tokenizer) -> str:
-    """A character of ODD_SPACE if it is known, else what stands for it."""
-    if tokenizer.unk_id not in tokenizer.encode(character):
-        return character
-    return "" if character in WITHOUT_WIDTH else " "
 
 
 def source_prefix(
