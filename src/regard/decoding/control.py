@@ -40,7 +40,9 @@ class Control:
         """Raise a ConfigError if the value is out of range."""
         hint = f"{name} = {suggestion} would do"
         if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
-            raise ConfigError(f"{name} is an integer of {value.bit_length():,} bits, but may have 64", hint)
+            raise ConfigError(
+                f"{name} has {value.bit_length():,} bits: an integer may be at most {INTEGERS - 1:,}", hint
+            )
         if not math.isfinite(value):
             raise ConfigError(f"{name} is {value}, but must be a finite number", hint)
         if value == self.neutral:

@@ -146,7 +146,7 @@ print(target.decode([target.token_to_id(piece) for piece in answer.{found}[0]]))
 def _as_read(loaded: LoadedModel) -> str:
     """Code that makes of a text what regard's translator reads: no white space around it, known spaces."""
     replaced = replaced_spaces(loaded.tokenizers.source)
-    return ".strip()" + (f".translate(str.maketrans({ascii(replaced)}))" if replaced else "")
+    return ".strip()" + (f".translate(str.maketrans({replaced!a}))" if replaced else "")
 
 
 def _applied(loaded: LoadedModel) -> frozenset[str]:

@@ -171,7 +171,7 @@ def named_paths(models: list[str]) -> dict[str, Path | None]:
     for each in models:
         name, equals, folder = each.partition("=")
         path = Path(folder if equals else each)
-        name = name if equals else path.name
+        name = name if equals else path.resolve().name  # of "." too
         if not NAME.fullmatch(name):
             raise UserError(
                 f"--model {each}: {name!r} is not a name", "write NAME=DIR, NAME of letters, digits, . _ -"

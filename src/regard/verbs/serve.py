@@ -333,8 +333,7 @@ class ServedModel:
 
     def _refuse_other(self, task: Task) -> None:
         if task not in self.tasks:
-            use = " and ".join(f"{each}s" for each in self.tasks)
-            raise FolderError(f"this model does not {task}", f"it {use}")
+            raise FolderError(f"this model does not {task}", f"it can {' and '.join(self.tasks)}")
 
     @property
     def has_chat(self) -> bool:

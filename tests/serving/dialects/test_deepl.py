@@ -42,6 +42,14 @@ def test_texts_are_translated(client):
     ]
 
 
+def test_a_text_in_the_target_language_is_left_as_it_is_beside_others(client):
+    german = "Das ist ein Hund, und das dort ist eine Katze."
+    one, same = client.translate_text([TEXT, german], target_lang="DE")
+    assert (one.detected_source_lang, same.detected_source_lang, same.text) == ("EN", "DE", german)
+    with pytest.raises(deepl.DeepLException, match="text 2 is taken for fr, which is not translated into de"):
+        client.translate_text([TEXT, "Où est la gare la plus proche, s'il vous plaît ?"], target_lang="DE")
+
+
 def test_sentences_can_be_left_together_and_html_keeps_its_tags(client):
     [wanted] = Translator(asking.included(), threads=1, split="off").texts([TEXT])
     assert client.translate_text(TEXT, target_lang="DE", split_sentences="0").text == wanted.text

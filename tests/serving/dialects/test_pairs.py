@@ -1,6 +1,7 @@
 """Which model translates between two languages, and the terms of a glossary in a sentence."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.pairs import (
     AT_ONCE,
     _terms,
+    check_sources,
     model_between,
     pairs,
     source_of,
@@ -49,14 +51,23 @@ def test_the_first_model_of_a_pair_translates_and_what_is_missing_is_named():
     assert model_between(MODELS, "en", "de").name == "en-de"
     assert model_between(MODELS, "fr", "de").name == "fr-de"
     found = refused(model_between, MODELS, "xx", "de")
-    assert (found.message, found.parameter) == ("xx is not supported", "source")
+    assert (found.message, found.parameter) == ("xx is not supported as a source", "source")
     assert found.hint == "known: de, en, fr"
     found = refused(model_between, MODELS, "en", "x" * 99)
-    assert (found.message, found.parameter) == (f"{'x' * 20} is not supported", "target")
+    assert (found.message, found.parameter) == (f"{'x' * 20} is not supported as a target", "target")
     found = refused(model_between, MODELS, "de", "fr")
     assert (found.message, found.parameter) == ("de to fr is not supported", "target")
     assert found.hint == "from de: en"
     assert refused(model_between, service_with({"chat": None}).models, "en", "de").hint == "known: none"
+
+
+def test_texts_in_the_target_language_stay_and_other_languages_are_named():
+    check_sources(MODELS, ["en", "de", "fr"], "de", detected=True)
+    found = refused(partial(check_sources, detected=True), MODELS, ["en", "de", "it"], "de")
+    assert found.message == "text 3 is taken for it, which is not translated into de"
+    assert found.hint == "name the language of the source: en, fr"
+    named = refused(partial(check_sources, detected=False), MODELS, ["de"], "de")
+    assert named.message == "de to de is not supported"
 
 
 def test_the_source_is_a_language_from_which_the_target_can_be_reached():

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from regard.documents.tag_rules import HTML_RULES
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
-from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
+from regard.serving.dialects.pairs import check_sources, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import detected, language_name
@@ -191,8 +191,8 @@ async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -
     call.service.check_texts(texts)
     found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
     given = [source] if source != "auto" else []
-    for language in dict.fromkeys([language for language, _ in found] or given):
-        model_between(call.service.models, language, target)
+    languages = [language for language, _ in found] or given
+    check_sources(call.service.models, languages, target, detected=source == "auto")
     return found
 
 

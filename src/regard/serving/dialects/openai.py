@@ -122,7 +122,9 @@ class OpenAIDialect(Dialect):
             raise HttpProblem(
                 400,
                 f"{asked.slot.name} has no chat template",
-                "use /v1/completions",
+                "use /v1/completions"
+                if "generate" in asked.engine.model.tasks
+                else "name a model that generates",
                 parameter="model",
                 code="unsupported_value",
             )

@@ -61,6 +61,30 @@ def model_between(models: ModelStore, source: str, target: str) -> Slot:
     )
 
 
+def check_sources(models: ModelStore, sources: Sequence[str], target: str, *, detected: bool) -> None:
+    """Refuse texts in a language without a model, except those that are `detected` as in the target language.
+
+    Raises:
+        HttpProblem: there is such a text; for a detected language it says which.
+    """
+    for source in dict.fromkeys(sources):
+        if detected and source == target:
+            continue
+        try:
+            model_between(models, source, target)
+        except HttpProblem:
+            if not detected:
+                raise
+            number = sources.index(source) + 1
+            known = sorted(one for one, others in targets_by_source(models).items() if target in others)
+            raise HttpProblem(
+                400,
+                f"text {number} is taken for {source}, which is not translated into {target}",
+                f"name the language of the source: {', '.join(known)}",
+                parameter="source",
+            ) from None
+
+
 def source_of(models: ModelStore, text: str, target: str) -> tuple[str, float]:
     """The language of a text that is translated into `target`, and its probability.
 
@@ -89,7 +113,7 @@ async def sources_of(call: Call, texts: Sequence[str], target: str) -> list[tupl
 def _refuse_unknown(language: str, name: str, known: Collection[str]) -> None:
     if language not in known:
         hint = f"known: {', '.join(sorted(known)) or 'none'}"
-        raise HttpProblem(400, f"{language[:20]} is not supported", hint, parameter=name)
+        raise HttpProblem(400, f"{language[:20]} is not supported as a {name}", hint, parameter=name)
 
 
 async def translated(
@@ -105,7 +129,7 @@ async def translated(
 ) -> list[list[str]]:
     """The translation and the alternatives of each text; the texts may be in different languages.
 
-    With `rules` the texts are HTML, or XML.
+    With `rules` the texts are HTML, or XML. A text in the target language stays as it is.
 
     `entries` gives the entries of a glossary, source and target terms, that hold in a sentence. The
     translation of the sentence has all of its target terms.
@@ -116,6 +140,11 @@ async def translated(
     settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
     found: list[list[str]] = [[] for _ in texts]
     for source in dict.fromkeys(sources):
+        if source == target:
+            for place, each in enumerate(sources):
+                if each == source:
+                    found[place] = [texts[place]]
+            continue
         slot = model_between(call.service.models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
         pages = [] if rules is None else await _pages(call, slot, [texts[place] for place in places], rules)
