@@ -22,7 +22,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 # The benchmarks: `make bench`, or one part of them. They want an idle machine and the extra `bench`.
-PARTS := start train decode gpt growth look profile
+PARTS := start train decode sizes gpt growth look profile
 BENCHES := $(PARTS:%=bench-%)
 LONG := crash fuzz corpora guided soak ranks alignment
 
