@@ -64,14 +64,15 @@ def refuse_probabilities(
     afterwards its mode, its buffers and the generators of random numbers are as they were. What fails in the
     trial is not judged.
     """
-    while (is_regards := type(objective).__module__.startswith("regard.")) and hasattr(objective, "base"):
-        objective = objective.base  # pyright: ignore[reportAttributeAccessIssue]
-    is_tried = is_regards and isinstance(objective, LogitsObjective)
+    base: Any = objective
+    while (is_regards := type(base).__module__.startswith("regard.")) and hasattr(base, "base"):
+        base = base.base
+    is_tried = is_regards and isinstance(base, LogitsObjective)
     if not is_tried or type(distributed.model).__module__.startswith("regard.") or not len(examples):
         return
     if isinstance(examples, ProcessShare):
         examples = examples.examples
-    trial = partial(_gives_probabilities, objective, examples=examples, device=device, training=training)
+    trial = partial(_gives_probabilities, base, examples=examples, device=device, training=training)
     if distributed.group.broadcast(distributed.on_first(trial)):
         mode = "" if training else " in evaluation"
         raise probabilities_error(f"{type(distributed.model).__name__}{mode}")
