@@ -73,7 +73,7 @@ def test_parts_of_models_of_images_and_of_registered_ones_are_tried(name, change
             refuse_impossible_model(load([*changes, *change]).recipe)
 
 
-def test_what_a_registered_model_says_of_other_sizes_is_not_judged(monkeypatch):
+def test_an_error_of_a_registered_model_about_sizes_is_not_judged(monkeypatch):
     @dataclass(frozen=True, kw_only=True)
     class Small(EncoderDecoderConfig):
         kind: ClassVar[str] = "small"
