@@ -1,4 +1,4 @@
-"""Several corpora of running text as one training corpus, for language models and masked language models."""
+"""Several corpora of running text as one training corpus, for (masked) language models."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
