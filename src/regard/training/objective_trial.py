@@ -1,4 +1,4 @@
-"""Trials before training: is the loss of an objective a sum over its targets, does a model give logits?"""
+"""Trials before training: is the loss of an objective a sum over its targets, are outputs logits?"""
 
 import copy
 import math
