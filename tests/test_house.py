@@ -57,7 +57,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "sentencepiece": ("data/tokenizer_sentencepiece.py", "exports/sentencepiece_package.py"),
     "argostranslate": "exports/argos_process.py",
     "sacrebleu": "evaluation/",
-    "safetensors": ("weights/", "data/pair_part.py", "data/text_part.py"),
+    "safetensors": ("weights/", "data/corpus_part.py"),
     "rich": "console/",
     "markdown_it": "documents/markdown.py",
     "click": "cli/",

@@ -14,7 +14,7 @@ from regard import registry
 from regard.data import register_corpus_format
 from regard.decoding import BeamSearch, register_rule, register_search
 from regard.decoding.base_search import Search
-from regard.errors import ConfigError, Interrupted, UserError
+from regard.errors import ConfigError, Interrupted, RecipeError, UserError
 from regard.models import (
     register_attention,
     register_feed_forward,
@@ -23,7 +23,7 @@ from regard.models import (
     register_positions,
 )
 from regard.models.config import ModelConfig
-from regard.registry import Registry, naming_failures, refuse_other_arguments
+from regard.registry import Registry, naming_failures, refuse_other_arguments, refuse_other_options
 from regard.training import register_loss
 from regard.verbs.tasks.kinds import register_task
 from regard.verbs.tasks.recipe import Recipe
@@ -280,3 +280,48 @@ def test_what_could_not_be_called_is_refused_when_it_is_registered(what, monkeyp
         MISTAKES[what]()
     assert raised.value.message.startswith(what)
     assert raised.value.hint
+
+
+def plain(logits, labels, *, gamma=2.0): ...
+
+
+@functools.wraps(plain)
+def wrapped(*given, **options):
+    return plain(*given, **options)
+
+
+@functools.wraps(plain)
+def scaled(*given, scale=1.0, **options):
+    return plain(*given, **options)
+
+
+def hidden(*given, **options):
+    return plain(*given, **options)
+
+
+@pytest.mark.parametrize(
+    ("thing", "known"),
+    [(plain, {"gamma"}), (wrapped, {"gamma"}), (scaled, {"gamma", "scale"}), (hidden, {"gamma"})],
+)
+def test_a_decorator_hides_no_misspelled_option(thing, known):
+    """It failed when training began."""
+
+    def refuse(**options):
+        trial = functools.partial(thing, 1, 2, **options)
+        given = {"setting": "loss_options", "kind": RecipeError, "trial": trial}
+        refuse_other_options(thing, "the loss 'mine'", ("logits", "labels"), options, **given)
+
+    for name in known:
+        refuse(**{name: 1.0})
+    for wrong in {"gama", "scale"} - known:
+        with pytest.raises(RecipeError, match=f"loss_options: the loss 'mine': .*{wrong!r}") as raised:
+            refuse(**{wrong: 1.0})
+        assert thing is hidden or wrong == "scale" or "did you mean 'gamma'" in raised.value.hint
+
+
+def test_what_fails_for_another_reason_is_not_judged_by_its_options():
+    def needs_more(*given, **options):
+        raise TypeError("another number of classes")
+
+    given = {"setting": "loss_options", "kind": RecipeError}
+    refuse_other_options(needs_more, "it", (1,), {"a": 1}, **given, trial=lambda: needs_more(1, a=1))

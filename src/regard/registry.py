@@ -24,6 +24,12 @@ from typing import Any, Generic, TypeVar
 from regard.errors import RegardError, UserError, did_you_mean
 
 GROUP = "regard.extensions"
+BY_KEYWORD = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+NOT_BY_POSITION = (
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.KEYWORD_ONLY,
+    inspect.Parameter.VAR_KEYWORD,
+)
 SIMILAR = 0.7  # of a misspelled name; unrelated ones, such as "onearg" and "neg", have up to two thirds
 Thing = TypeVar("Thing")
 
@@ -173,33 +179,73 @@ def refuse_other_options(
     setting: str,
     by_name: Iterable[str] = (),
     not_options: Iterable[str] = (),
+    trial: Callable[[], object] | None = None,
     kind: type[UserError],
 ) -> None:
     """Raise an error of `kind` if a registered thing does not have these options.
+
+    A decorator with `**options` may hide them. With `functools.wraps`, those of the function in it count too.
 
     Args:
         what: the thing, for messages: "the optimiser 'muon'".
         arguments: those by position, with which it is called, too; `by_name` are names of others.
         setting: the key of a recipe that has the options.
         not_options: parameters of which no option is made.
+        trial: a call with the options, made if the names of options cannot be found otherwise.
     """
-    try:
-        signature = inspect.signature(thing, follow_wrapped=False)
-    except (TypeError, ValueError):  # of a class or a function written in C
-        return
     given, named = [*arguments], dict.fromkeys(by_name)
+    known, is_complete = _keywords(thing, len(given))
+    wrong = next((key for key in options if key not in known), None) if is_complete else None
     try:
-        signature.bind(*given, **{**named, **options})
-    except TypeError as error:
-        parameters = [*signature.parameters.values()][len(given) :]
-        by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-        names = [each.name for each in parameters if each.kind in by_keyword]
-        known = [name for name in names if name not in named and name not in not_options]
-        wrong = next((key for key in options if key not in known), None)
-        hint = f"change {setting}, or what is registered under this name"
+        if (signature := _signature(thing)) is not None:
+            signature.bind(*given, **{**named, **options})
         if wrong is not None:
-            hint = did_you_mean(wrong, known) if known else "it has no options"
+            raise TypeError(f"got an unexpected keyword argument {wrong!r}")
+        if not is_complete and trial is not None:
+            _try_options(trial, options)
+    except TypeError as error:
+        names = [name for name in known if name not in named and name not in not_options]
+        wrong = next((key for key in options if key not in names), None)
+        hint = f"change {setting}, or what is registered under this name"
+        if wrong is not None and is_complete:
+            hint = did_you_mean(wrong, names) if names else "it has no options"
         raise kind(f"{setting}: {what}: {error}", hint) from None
+
+
+def _keywords(thing: Any, given: int) -> tuple[list[str], bool]:
+    """The arguments by name that a thing and what it wraps take; False if it may take others, too.
+
+    The first `given` ones of the thing itself are given by position.
+    """
+    names: dict[str, None] = {}
+    while (signature := _signature(thing)) is not None:
+        parameters = [*signature.parameters.values()]
+        by_position = [each for each in parameters if each.kind not in NOT_BY_POSITION][:given]
+        others = (each for each in parameters if each not in by_position)
+        names |= dict.fromkeys(each.name for each in others if each.kind in BY_KEYWORD)
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+            return [*names], True
+        thing, given = getattr(thing, "__wrapped__", None), 0
+    return [*names], False
+
+
+def _signature(thing: Any) -> inspect.Signature | None:
+    """The signature of a thing itself, not of what it wraps; None if it has none or is written in C."""
+    try:
+        return inspect.signature(thing, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return None
+
+
+def _try_options(trial: Callable[[], object], options: Mapping[str, Any]) -> None:
+    """Raise the TypeError of a call that names an option; any other failure is not judged."""
+    try:
+        trial()
+    except TypeError as error:
+        if "keyword argument" in str(error) and any(repr(name) in str(error) for name in options):
+            raise
+    except Exception:  # noqa: BLE001, it may need other arguments
+        return
 
 
 def refuse_other_methods(

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 
 from regard.data.pair_part import PairPart, PairWriter, tokenised_pairs
 from regard.data.shards import segmenters
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
-from regard.errors import DataError
 
 PAIRS = [("a b", "b"), ("a " * 9, "a"), ("b", "a a b")]
 
@@ -39,13 +37,3 @@ def test_a_part_has_the_pairs_that_are_short_enough_with_their_special_tokens(to
     ]
     tokens = {"source_tokens": 5, "longest_source": 3, "target_tokens": 8, "longest_target": 5}
     assert writer.counts() == {"pairs": 2, **tokens}
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", save({"ids": np.zeros(3), "starts": np.zeros(2), "lines": np.zeros(1)})],
-    ids=["empty", "documents"],
-)
-def test_another_file_is_refused(content):
-    with pytest.raises(DataError, match="parts/7 is not a part of a tokenised corpus of pairs"):
-        PairPart.of(content, "parts/7")

@@ -76,8 +76,10 @@ def test_an_attend_that_ignores_an_argument_is_refused(change, message):
 
     registered(attend)
     for build in (decoder, encoder, translation):
-        with pytest.raises(ConfigError, match=f"'mine' {message}"):
+        with pytest.raises(ConfigError, match=f"'mine' {message}") as error:
             build(attention="mine")
+        is_declared = "write `ignores_queries = True` in the class Mine" in error.value.hint
+        assert is_declared == ("queries" in message)
 
 
 def test_weights_that_are_fixed_on_purpose_are_accepted():

@@ -7,7 +7,7 @@ from torch import nn
 
 from regard.errors import RecipeError, UserError
 from regard.training import register_loss
-from regard.training.losses import chosen_loss
+from regard.training.losses import chosen_loss, refuse_unknown_loss
 from regard.training.objective import CrossEntropy, LabelCrossEntropy, SquaredError
 from regard.training.r_drop import RDrop
 from regard.training.settings import TrainingSettings
@@ -129,3 +129,13 @@ def test_a_loss_that_does_not_take_logits_and_labels_is_refused():
     assert "logits, labels" in raised.value.hint
     with pytest.raises(UserError, match="the loss 'linear': too many positional arguments"):
         register_loss("linear")(nn.Identity())
+
+
+def test_an_option_that_a_decorator_hides_is_refused_before_there_are_data():
+    def without_names(*given, **options):
+        return F.cross_entropy(*given, reduction="none", **options)
+
+    register_loss("hidden")(without_names)
+    refuse_unknown_loss("hidden", {"label_smoothing": 0.1})
+    with pytest.raises(RecipeError, match=r"loss_options: the loss 'hidden': .*'label_smoothng'"):
+        refuse_unknown_loss("hidden", {"label_smoothng": 0.1})

@@ -25,7 +25,7 @@ from regard.training import (
 )
 from regard.training.optimizer import is_fused, set_learning_rate
 from regard.training.optimizer_state import optimizer_files, optimizer_tensors, restore_optimizer
-from regard.training.registered_optimizers import OPTIMIZERS
+from regard.training.registered_optimizers import OPTIMIZERS, refuse_unknown_optimizer
 from regard.weights import RunFolder
 
 
@@ -546,3 +546,10 @@ def test_values_are_restored_as_the_types_that_they_were():
         assert restored[key].dtype == mine[key].dtype
         assert torch.equal(restored[key], mine[key])
     assert other.state["all"] == 2
+
+
+def test_an_option_that_a_decorator_hides_is_refused_before_there_is_a_model():
+    register_optimizer("hidden")(lambda *given, **options: torch.optim.SGD(*given, **options))
+    refuse_unknown_optimizer("hidden", {"momentum": 0.9})
+    with pytest.raises(RecipeError, match=r"optimizer\.options: the optimiser 'hidden': .*'momentm'"):
+        refuse_unknown_optimizer("hidden", {"momentm": 0.9})

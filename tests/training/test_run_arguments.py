@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import struct
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +16,7 @@ from torch import nn
 
 from regard.data import LoaderSettings, TensorExamples
 from regard.errors import FolderError
+from regard.models import DecoderOnlyConfig, build_model
 from regard.training import (
     LabelCrossEntropy,
     Loss,
@@ -360,3 +362,35 @@ def test_examples_to_compare_are_evenly_spaced_from_the_first_to_the_last():
     assert _spread(5, 5).tolist() == [0, 1, 2, 3, 4]
     assert _spread(101, 3).tolist() == [0, 50, 100]
     assert _spread(0, 3).tolist() == []
+
+
+def noam(steps, rate=None):
+    schedule = ScheduleSettings(kind="noam", learning_rate=rate, warmup_steps=5)
+    return dataclasses.replace(SETTINGS, max_steps=steps, schedule=schedule)
+
+
+@pytest.mark.filterwarnings("ignore:training.schedule.learning_rate = 0.001")
+def test_a_run_of_noam_keeps_the_factor_of_an_earlier_version(tmp_path):
+    """Where none was given it was 0.001, which the folder of such a run has; it was refused."""
+
+    def trained(folder, settings):
+        torch.manual_seed(1)
+        config = DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1)
+        model = build_model(config, seed=1)
+        ids = torch.randint(4, 9, (8, 6), generator=torch.Generator().manual_seed(1))
+        examples = TensorExamples(ids[:, :-1], ids[:, 1:])
+        fit(model, examples, tmp_path / folder, objective=LabelCrossEntropy(), settings=settings)
+        return model.state_dict()
+
+    one = trained("one", noam(6, 0.001))
+    trained("old", noam(2, 0.001))
+    with pytest.warns(UserWarning, match=r"keeps schedule\.learning_rate = 0\.001, .* for a new run it is 1"):
+        two = trained("old", noam(6))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    with pytest.raises(FolderError, match=r"learning_rate was 0\.001, and is 1\.0"):
+        trained("old", noam(6, 1.0))
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        trained("new", noam(2))
+        trained("new", noam(4))
+    assert not any("keeps" in str(each.message) for each in given)

@@ -10,7 +10,13 @@ import torch
 
 from regard.errors import RecipeError, UserError
 from regard.training.rate_warning import rate_warning
-from regard.training.schedule import SCHEDULES, Schedule, ScheduleSettings, register_schedule
+from regard.training.schedule import (
+    SCHEDULES,
+    Schedule,
+    ScheduleSettings,
+    refuse_unknown_schedule,
+    register_schedule,
+)
 from regard.training.settings import TrainingSettings
 
 KINDS = ["noam", "inverse_square_root", "cosine", "linear", "constant"]
@@ -285,3 +291,13 @@ def test_an_unknown_schedule_and_a_name_of_regards_own_are_refused(registered):
 def test_there_is_no_update_before_the_first():
     with pytest.raises(UserError, match="there is no update 0"):
         schedule()(0)
+
+
+def test_an_option_that_a_decorator_hides_is_refused_before_training(registered):
+    def power(step, warmup, max_steps, *, power=1.0):
+        return (warmup / step) ** power
+
+    register_schedule("hidden")(lambda *given, **options: power(*given, **options))
+    refuse_unknown_schedule("hidden", {"power": 2.0})
+    with pytest.raises(RecipeError, match=r"schedule\.options: the schedule 'hidden': .*'powr'"):
+        refuse_unknown_schedule("hidden", {"powr": 2.0})

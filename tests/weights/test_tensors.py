@@ -221,3 +221,13 @@ def test_tensors_without_numbers_share_no_memory_and_those_with_one_may():
     empty, number = torch.zeros(0, 3), torch.ones(1)
     assert _tied({"a": empty, "b": empty}) == [["a"], ["b"]]
     assert _tied({"a": number, "b": number, "c": number.clone()}) == [["a", "b"], ["c"]]
+
+
+def test_a_missing_file_is_not_called_damaged(tmp_path):
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(FolderError, match=r"model\.safetensors is missing") as missing:
+        read_tensors(path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(FolderError) as broken:
+        read_tensors(path)
+    assert ["damaged" in each.value.hint for each in (missing, broken)] == [False, True]

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64, Shaped
 from torch import Tensor
 
 from regard.data.packed_pairs import PackedPairs
@@ -51,6 +51,12 @@ class LabelledBatch(Batch, Protocol):
 
 
 IGNORED = -100  # PyTorch's label for positions without a loss
+
+
+def are_targets(labels: Shaped[Tensor, "*places"], ignored: int = IGNORED) -> Bool[Tensor, "*places"]:
+    """True where a label is not `ignored`, which small types such as uint8 do not have."""
+    return (labels if labels.is_floating_point() else labels.long()) != ignored
+
 
 SomeRowBatch = TypeVar("SomeRowBatch", bound="RowBatch")
 

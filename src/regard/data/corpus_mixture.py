@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,7 +15,24 @@ from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_co
 from regard.errors import DataError, RecipeError
 from regard.recipe import check_types
 
-MOST_READS = 1000  # of a pair in an epoch; more are a mistake in a weight
+MOST_READS = 1000  # of an example in an epoch; more are a mistake in a weight
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """The settings of one of several corpora."""
+
+    @property
+    def weight(self) -> float | None: ...
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A corpus with a name for messages, and a digest of everything that determines its examples."""
+
+    @property
+    def name(self) -> str: ...
+    def fingerprint(self) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,39 +47,75 @@ class MixedCorpusSettings(CorpusSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weight is not None and not self.weight > 0:
-            raise RecipeError(f"weight = {self.weight} reads no pair", "give a number above 0")
+        refuse_no_weight(self.weight, "pair")
+
+
+def refuse_no_weight(weight: float | None, unit: str) -> None:
+    """Raise a RecipeError for a weight that reads no `unit` of a corpus."""
+    if weight is not None and not weight > 0:
+        raise RecipeError(f"weight = {weight} reads no {unit}", "give a number above 0")
+
+
+def chosen_mixture(
+    train: Any, temperature: float | None, *, unit: str = "pair", instead: str | None = None
+) -> "Mixture | None":
+    """The mixture of `[data]`: None if `train` is not a list of corpora, each of examples called `unit`.
+
+    `instead` is what `[data]` has in place of several corpora, `data.tokens`.
+
+    Raises:
+        RecipeError: the list is empty; or there is a temperature for one corpus, or besides weights, or some
+            corpora alone have weights.
+    """
+    if train == ():
+        raise RecipeError("data.train is an empty list", "give a table [[data.train]] for each corpus")
+    if isinstance(train, tuple):
+        return Mixture.of(train, temperature, unit)
+    if temperature is not None:
+        of_files = ", in place of data.tokens, which is one corpus" if instead is not None else ""
+        raise RecipeError(
+            "mixture_temperature is for several corpora",
+            f"give a table [[data.train]] for each{of_files}",
+        )
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mixture:
-    """How often training reads the pairs of each of several corpora.
+    """How often training reads the examples of each of several corpora.
 
     Attributes:
-        weights: of each corpus; empty: the numbers of their pairs to the power of 1 / `temperature`.
-        temperature: 1 reads each pair once an epoch; the larger it is, the more even are the shares
+        weights: of each corpus; empty: the numbers of their examples to the power of 1 / `temperature`.
+        temperature: 1 reads each example once an epoch; the larger it is, the more even are the shares
             (Arivazhagan et al. 2019, section 4.1).
+        unit: an example, for messages: pair, block, text.
     """
 
     weights: tuple[float, ...] = ()
     temperature: float = 1.0
+    unit: str = "pair"
 
     def __post_init__(self) -> None:
         check_types(self)
 
     @classmethod
-    def of(cls, corpora: Sequence[MixedCorpusSettings], temperature: float | None) -> "Mixture":
+    def of(
+        cls,
+        corpora: Sequence[Weighted],
+        temperature: float | None,
+        unit: str = "pair",
+    ) -> "Mixture":
         """The mixture that a recipe describes.
 
         Raises:
             RecipeError: some corpora have weights and others none, or there is a temperature, too.
         """
         weights = tuple(each.weight for each in corpora if each.weight is not None)
-        found = cls(weights=weights, temperature=1.0 if temperature is None else temperature)
+        found = cls(weights=weights, temperature=1.0 if temperature is None else temperature, unit=unit)
         if weights and len(weights) < len(corpora):
             raise RecipeError(
                 f"{len(weights)} of {len(corpora)} corpora of data.train have a weight",
-                "give each a weight, or none: then each pair is read once an epoch",
+                f"give each a weight, or none: then each {unit} is read once an epoch",
             )
         if temperature is not None and weights:
             raise RecipeError(
@@ -71,21 +125,21 @@ class Mixture:
         if temperature is not None and not temperature > 0:
             raise RecipeError(
                 f"mixture_temperature = {temperature} is not above 0",
-                "1 reads each pair once an epoch, 5 reads small corpora more often",
+                f"1 reads each {unit} once an epoch, 5 reads small corpora more often",
             )
         return found
 
     def shares(self, sizes: Sequence[int]) -> Float[np.ndarray, " corpora"]:
-        """The share of each corpus in the pairs of an epoch, by the numbers of their pairs."""
+        """The share of each corpus in the examples of an epoch, by the numbers of their examples."""
         weights = np.array(self.weights or sizes) / max(self.weights or sizes)
         weights = weights if self.weights else weights ** (1 / self.temperature)
         return weights / weights.sum()
 
     def reads(self, sizes: Sequence[int]) -> Int[np.ndarray, " corpora"]:
-        """How many pairs of each corpus an epoch reads: as many together as the corpora have, one at least.
+        """How many examples of each an epoch reads: as many together as the corpora have, one at least.
 
         Raises:
-            RecipeError: an epoch would read each pair of a corpus more than MOST_READS times.
+            RecipeError: an epoch would read each example of a corpus more than MOST_READS times.
         """
         total = sum(sizes)
         ends = np.rint(np.cumsum(self.shares(sizes)) * total).astype(np.int64)
@@ -93,8 +147,8 @@ class Mixture:
         for number, (reads, size) in enumerate(zip(found.tolist(), sizes, strict=True)):
             if reads > MOST_READS * size:
                 raise RecipeError(
-                    f"data.train[{number}] has {size:,} pairs, and an epoch of {total:,} pairs would read"
-                    f" each {reads / size:,.0f} times",
+                    f"data.train[{number}] has {counted(size, self.unit)}, and an epoch of"
+                    f" {counted(total, self.unit)} would read each {reads / size:,.0f} times",
                     "give it a smaller weight",
                 )
         return found
@@ -124,7 +178,12 @@ class CorpusMixture(Corpus):
 
     def fingerprint(self) -> str:
         """A digest of everything that determines the pairs; the files' paths are not part of it."""
-        return hashlib.sha256("\n".join(each.fingerprint() for each in self.corpora).encode()).hexdigest()
+        return digest_of(self.corpora)
+
+
+def digest_of(corpora: Sequence[Named]) -> str:
+    """A digest of several corpora."""
+    return hashlib.sha256("\n".join(each.fingerprint() for each in corpora).encode()).hexdigest()
 
 
 def open_training_corpus(
@@ -143,22 +202,22 @@ def corpora_of(corpus: Corpus) -> tuple[Corpus, ...]:
 
 def refuse_empty(corpus: Corpus, sizes: Sequence[int]) -> None:
     """Raise a DataError for a corpus of a mixture of which no pair is left."""
-    for name, size in zip(_names(corpora_of(corpus)), sizes, strict=True):
+    for name, size in zip(names_of(corpora_of(corpus)), sizes, strict=True):
         if not size:
             raise DataError(f"{name}: no pair is left to train on", "leave this corpus out of data.train")
 
 
-def described(mixture: Mixture, corpora: Sequence[Corpus], sizes: Sequence[int]) -> Iterator[str]:
-    """A line for each corpus of a mixture: its pairs, its share of an epoch, how often each is read."""
+def described(mixture: Mixture, names: Sequence[str], sizes: Sequence[int]) -> Iterator[str]:
+    """A line for each corpus of a mixture: its examples, its share of an epoch, how often each is read."""
     reads = mixture.reads(sizes).tolist()
-    for name, size, count in zip(_names(corpora), sizes, reads, strict=True):
+    for name, size, count in zip(names, sizes, reads, strict=True):
         yield (
-            f"mixture: {name}: {counted(size, 'pair')}, {100 * count / sum(reads):.1f} % of the pairs"
-            f" of an epoch, which reads each {count / size:.3g} times"
+            f"mixture: {name}: {counted(size, mixture.unit)}, {100 * count / sum(reads):.1f} % of the"
+            f" {mixture.unit}s of an epoch, which reads each {count / size:.3g} times"
         )
 
 
-def _names(corpora: Sequence[Corpus]) -> list[str]:
+def names_of(corpora: Sequence[Named]) -> list[str]:
     """The names of corpora, with the place in the recipe where two have one name."""
     names = [each.name for each in corpora]
     return [

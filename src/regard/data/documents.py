@@ -116,7 +116,8 @@ class Documents:
 
     def fingerprint(self) -> str:
         """A digest of everything that determines the texts; the files' paths are not part of it."""
-        choices = {name: value for name, value in asdict(self._settings).items() if name != "file"}
+        others = ("file", "weight")  # a weight in a mixture changes no text
+        choices = {name: value for name, value in asdict(self._settings).items() if name not in others}
         digest = hashlib.sha256(repr(choices).encode())
         for path in self.paths:
             digest.update(hashlib.sha256(path.read_bytes()).digest())

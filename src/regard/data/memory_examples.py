@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int64, Shaped
+from jaxtyping import Shaped
 from torch import Tensor
 
-from regard.data.batch import IGNORED, PairBatch, RowBatch, collate
+from regard.data.batch import PairBatch, RowBatch, are_targets, collate
 from regard.data.examples import Indices
 from regard.errors import DataError
 
@@ -84,7 +84,7 @@ class TensorBatch(RowBatch):
     """Rows of a tensor and their labels; `IGNORED` labels do not count."""
 
     rows_in: Shaped[Tensor, " batch *shape"]
-    labels: Int64[Tensor, " batch *places"]
+    labels: Shaped[Tensor, " batch *places"]
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -93,7 +93,7 @@ class TensorBatch(RowBatch):
 
     @property
     def num_targets(self) -> int:
-        return int((self.labels != IGNORED).sum())
+        return int(are_targets(self.labels).sum())
 
 
 class TensorExamples:
@@ -101,14 +101,15 @@ class TensorExamples:
 
     Args:
         inputs: [examples, ...], one row for each example.
-        labels: [examples] or [examples, places], ints; `IGNORED` (-100) where nothing is predicted.
+        labels: [examples] or [examples, places], ints of any size; `IGNORED` (-100) where nothing is
+            predicted. Floats are for `SquaredError`.
 
     Raises:
         DataError: their numbers differ, or there are none.
     """
 
     def __init__(
-        self, inputs: Shaped[Tensor, " examples *shape"], labels: Int64[Tensor, " other *places"]
+        self, inputs: Shaped[Tensor, " examples *shape"], labels: Shaped[Tensor, " other *places"]
     ) -> None:
         if len(inputs) != len(labels) or not len(inputs):
             raise DataError(

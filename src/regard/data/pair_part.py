@@ -1,4 +1,4 @@
-"""A part of a tokenised corpus of pairs: their ids as arrays in one safetensors file, for any program.
+"""A part of a tokenised corpus of pairs: the names of its arrays, writing and reading.
 
 For each segmentation N of the sources, `copy-N.source.ids` has the ids of all pairs one after another, and
 `copy-N.source.starts` where each pair begins, and the end; `copy-N.target.*` the same of the targets. `lines`
@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
+from regard.data.corpus_part import CorpusPart, part_bytes, refuse_large_part
 from regard.data.shards import SIDES, Copy, Segmenter, id_types, special_tokens, tokenised
 from regard.data.tokenizer import TokenizerPair
-from regard.errors import DataError
 
 TOO_MANY = "too_many_tokens"  # why a pair is left out
-MOST_TOKENS = 100_000_000  # of a side of a part, all of which is in memory
 PairIds = tuple[list[int], list[int]]  # of a source and its target
 
 
@@ -35,16 +32,6 @@ def tokenised_pairs(
     for place in kept:
         found[place] = [(sources[place], targets[place]) for sources, targets in copies]
     return found
-
-
-def refuse_large_part(tokens: int) -> None:
-    """Raise a DataError if a part has too many tokens: training holds several parts in memory."""
-    if tokens > MOST_TOKENS:
-        raise DataError(
-            f"a part of the input has more than {MOST_TOKENS:,} tokens, which is too much for one part",
-            "a compressed file that is one member is one part: cut it, as docs/distributed.md says; or give"
-            " smaller --part-megabytes",
-        )
 
 
 class PairWriter:
@@ -94,14 +81,16 @@ class PairWriter:
                 flat = np.concatenate([*ids[side], np.empty(0, self._types[side])])
                 arrays[f"copy-{copy}.{name}.ids"] = flat
                 arrays[f"copy-{copy}.{name}.starts"] = np.cumsum([0, *lengths[side]], dtype=np.uint32)
-        return save(arrays)
+        return part_bytes(arrays)
 
 
-class PairPart:
+class PairPart(CorpusPart):
     """The pairs of a part that was read, numbered from 0."""
 
+    of_what = "pairs"
+
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Raises KeyError if an array is missing."""
+        super().__init__(arrays)
         count = max(1, sum(name.endswith("source.ids") for name in arrays))
         self._copies = [
             Copy(
@@ -110,22 +99,6 @@ class PairPart:
             )
             for number in range(count)
         ]
-        self.lines = arrays["lines"].astype(np.int64)
-
-    @classmethod
-    def of(cls, content: bytes, name: str) -> "PairPart":
-        """The part that these bytes of a file hold; `name` is the file's for messages.
-
-        Raises:
-            DataError: it is not a part of a tokenised corpus of pairs.
-        """
-        try:
-            return cls(load(content))
-        except (SafetensorError, KeyError) as error:
-            raise DataError(
-                f"{name} is not a part of a tokenised corpus of pairs ({error})",
-                "`regard jobs verify` lists damaged parts",
-            ) from error
 
     def __len__(self) -> int:
         return len(self.lines)

@@ -1,4 +1,4 @@
-"""A part of a tokenised corpus of documents: their ids as arrays in one safetensors file.
+"""A part of a tokenised corpus of documents: the names of its arrays, writing and reading.
 
 `ids` has the ids of all documents in a row, each with the end token; `starts` where each begins, and the end;
 `lines` the number of its line in the part of the input.
@@ -9,14 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from regard.data.pair_part import refuse_large_part
+from regard.data.corpus_part import CorpusPart, part_bytes, refuse_large_part
 from regard.data.shards import id_type
 from regard.data.token_stream import Tokens
 from regard.data.tokenizer import Tokenizer
-from regard.errors import DataError
 
 
 class TextWriter:
@@ -52,30 +49,17 @@ class TextWriter:
         """The file."""
         ids = np.concatenate([*self._ids, np.empty(0, self._type)])
         starts = np.cumsum([0, *self._lengths], dtype=np.uint32)
-        return save({"ids": ids, "starts": starts, "lines": np.array(self._lines, np.uint32)})
+        return part_bytes({"ids": ids, "starts": starts, "lines": np.array(self._lines, np.uint32)})
 
 
-class TextPart:
-    """A part that was read."""
+class TextPart(CorpusPart):
+    """The documents of a part that was read."""
+
+    of_what = "documents"
 
     def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().__init__(arrays)
         self.ids, self.starts = arrays["ids"], arrays["starts"].astype(np.int64)
-        self.lines = arrays["lines"].astype(np.int64)
-
-    @classmethod
-    def of(cls, content: bytes, name: str) -> "TextPart":
-        """Reads the bytes of a file of this name.
-
-        Raises:
-            DataError: it is not a part of a tokenised corpus of documents.
-        """
-        try:
-            return cls(load(content))
-        except (SafetensorError, KeyError) as error:
-            raise DataError(
-                f"{name} is not a part of a tokenised corpus of documents ({error})",
-                "`regard jobs verify` lists damaged parts",
-            ) from error
 
     def tokens(self, bos_id: int) -> Tokens:
         """Its documents as one sequence, each of which a model begins with this id."""

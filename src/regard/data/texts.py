@@ -132,14 +132,12 @@ class TextExamples:
         return lengths, lengths
 
     def batch(self, examples: Indices, epoch: int) -> LabelledTextBatch:
-        texts = self._segmentations[epoch % len(self._segmentations)]()
-        chosen = [texts[number] for number in examples.tolist()]
-        if self._noise is not None:
-            noise = self._noise
-            chosen = [
-                noise(text, epoch, number) for text, number in zip(chosen, examples.tolist(), strict=True)
-            ]
-        return text_batch(chosen, self._pad_id)
+        return text_batch([self.text(number, epoch) for number in examples.tolist()], self._pad_id)
+
+    def text(self, number: int, epoch: int) -> EncodedText:
+        """A text as an epoch reads it."""
+        text = self._segmentations[epoch % len(self._segmentations)]()[number]
+        return text if self._noise is None else self._noise(text, epoch, number)
 
 
 def _cut_as(first: Sequence[EncodedText], others: Sequence[EncodedText]) -> Sequence[EncodedText]:

@@ -1,6 +1,7 @@
 """Token streams: documents as one memory-mapped sequence of tokens, for language models."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from regard.data.batch import IGNORED, RowBatch
 from regard.data.checksums import checksums, dump_with_checksum, load_with_checksum
+from regard.data.document_mixture import DocumentMixture, document_corpora
 from regard.data.documents import Documents
 from regard.data.os_errors import reading
 from regard.data.shards import load_intact, memory_mapped, new_folder
@@ -85,8 +87,24 @@ class Tokens:
         return self.ids[places].astype(np.int64), before
 
 
+class CorpusTokens(Tokens):
+    """The documents of one of the corpora of a stream."""
+
+    def __init__(self, stream: "TokenStream", documents: range) -> None:
+        self._stream, self._begin = stream, int(stream.starts[documents.start])
+        self.ids = stream.ids[self._begin : int(stream.starts[documents.stop])]
+        self.special_tokens, self.bos_id = stream.special_tokens, stream.bos_id
+
+    def read(self, places: Int[np.ndarray, "*shape"]) -> tuple[np.ndarray, np.ndarray]:
+        return self._stream.read(places + self._begin)
+
+
 class TokenStream(Tokens):
-    """A folder written by `write_stream`, memory-mapped."""
+    """A folder written by `write_stream`, memory-mapped.
+
+    Attributes:
+        corpora: the documents of each corpus, one after the other.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -94,6 +112,8 @@ class TokenStream(Tokens):
             self.made_from: dict[str, object] = description["made_from"]
             self.files: dict[str, str] = description.get("files", {})
             self.report = TokenStreamReport(**description["report"])
+            ends = itertools.accumulate(description.get("corpora", [self.report.documents]), initial=0)
+            self.corpora = [*itertools.starmap(range, itertools.pairwise(ends))]
             self.special_tokens = description["marks"]  # "marks" is its name on disk
             self.bos_id = description["bos_id"]
             self.starts = memory_mapped(folder / "starts", np.int64, self.report.documents + 1)
@@ -108,7 +128,7 @@ class TokenStream(Tokens):
 
 
 def write_stream(
-    documents: Documents,
+    documents: Documents | DocumentMixture,
     tokenizer: Tokenizer,
     folder: Path,
     *,
@@ -118,10 +138,11 @@ def write_stream(
 ) -> TokenStream:
     """Tokenises at most `max_characters` of documents into `folder`, unless that is done already.
 
-    A damaged stream is made again, with a message to `say`.
+    Of several corpora it takes about equally many of each. A damaged stream is made again, with a message to
+    `say`.
 
     Raises:
-        DataError: the documents are empty.
+        DataError: the documents are empty, or those of one of several corpora.
     """
     made_from = {
         "format_version": STREAM_VERSION,
@@ -134,19 +155,35 @@ def write_stream(
     if present is not None:
         return present
     with new_folder(folder) as partial:
-        read = reading(documents, documents.name)
-        report = _write(limit_characters(read, max_characters), tokenizer, partial, special_tokens)
-        if not report.tokens:
-            raise DataError(f"{documents.name}: the selected text is empty", "check the files and share")
+        sizes = Counter[int]()
+        texts = some_documents(documents, max_characters, sizes)
+        report = _write(texts, tokenizer, partial, special_tokens)
+        for number, corpus in enumerate(document_corpora(documents)):
+            if not report.tokens or not sizes[number]:
+                raise DataError(f"{corpus.name}: the selected text is empty", "check the files and share")
         description = {
             "made_from": made_from,
             "report": asdict(report),
             "marks": special_tokens,
             "bos_id": tokenizer.bos_id,
+            **({"corpora": [sizes[number] for number in sorted(sizes)]} if len(sizes) > 1 else {}),
             "files": checksums(partial),
         }
         (partial / "stream.json").write_text(dump_with_checksum(description), "utf-8")
     return TokenStream(folder)
+
+
+def some_documents(
+    documents: Documents | DocumentMixture, max_characters: int | None, sizes: Counter[int] | None = None
+) -> Iterator[str]:
+    """Documents up to `max_characters`, of each of several corpora an equal share; `sizes` counts them."""
+    corpora = document_corpora(documents)
+    most = None if max_characters is None else -(-max_characters // len(corpora))
+    for number, corpus in enumerate(corpora):
+        for text in limit_characters(reading(corpus, corpus.name), most):
+            if sizes is not None:
+                sizes[number] += 1
+            yield text
 
 
 def limit_characters(documents: Iterable[str], max_characters: int | None) -> Iterator[str]:

@@ -30,10 +30,10 @@ class WindowExamples:
     every length. Less than one window is unused at either end.
     """
 
-    def __init__(self, stream: Tokens, block: int, *, seed: int) -> None:
+    def __init__(self, stream: Tokens, block: int, *, seed: int, name: str = "the training text") -> None:
         if stream.num_targets < block:
             raise DataError(
-                f"the training text has {len(stream.ids):,} tokens, less than a block of {block:,}",
+                f"{name} has {len(stream.ids):,} tokens, less than a block of {block:,}",
                 "give more text, or a smaller task.block",
             )
         self._stream, self._block, self._seed = stream, block, seed
@@ -71,12 +71,18 @@ class PackedExamples:
 
     def __init__(self, stream: TokenStream, block: int) -> None:
         self._stream, self._block = stream, block
-        pieces = [
-            (start, min(start + block, last))
-            for first, last in documents_of(stream)
-            for start in range(first, last, block)
-        ]
-        self.rows = pack(pieces, block)
+        self.rows: list[list[Span]] = []
+        self.sizes = list[int]()  # rows of each corpus
+        documents = documents_of(stream)
+        for corpus in stream.corpora:
+            pieces = [
+                (start, min(start + block, last))
+                for first, last in documents[corpus.start : corpus.stop]
+                for start in range(first, last, block)
+            ]
+            rows = pack(pieces, block)
+            self.rows += rows
+            self.sizes.append(len(rows))
 
     def __len__(self) -> int:
         return len(self.rows)

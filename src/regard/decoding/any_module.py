@@ -13,8 +13,8 @@ from regard.decoding.base_search import Search
 from regard.decoding.batches import deterministic
 from regard.decoding.hypothesis import Hypothesis, Request
 from regard.errors import ConfigError
+from regard.models.probabilities import refuse_probabilities
 
-ROUNDING = 0.01  # of the sum of a row of probabilities, in bfloat16 too
 ARGUMENTS = ("src_ids", "src_lengths", "tgt_ids")
 Forward = Callable[[Tensor, Tensor, Tensor], Float[Tensor, "rows tgt_len vocab"]]
 Ids = Int64[Tensor, "rows src_len"] | Int64[np.ndarray, "rows src_len"] | Sequence[Sequence[int]]
@@ -49,7 +49,7 @@ class ModuleStepper:
         logits = self.forward(self.sources, self.lengths, self.targets)
         _refuse_other_logits(logits, self.targets, self.least_vocab)
         if self.targets.size(1) == 1:
-            _refuse_probabilities(logits[:, -1])
+            refuse_probabilities(logits[:, -1], "the module")
         return logits[:, -1].float().log_softmax(dim=-1).cpu()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
@@ -87,17 +87,6 @@ def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> 
         raise ConfigError(
             f"the module gives {shape[2]} logits, none for the end, eos_id = {least_vocab - 1}",
             "set eos_id of the search to an id that the module writes",
-        )
-
-
-def _refuse_probabilities(logits: Float[Tensor, "rows vocab"]) -> None:
-    """Raise a ConfigError if each row is a distribution: the softmax of it is another one."""
-    sums = logits.float().sum(dim=-1)
-    are_shares = bool((logits >= 0).all() & ((sums - 1).abs() < ROUNDING).all())
-    if are_shares and bool(((logits > 0) & (logits < 1)).any()):  # 0 and 1 alone are logits of a table
-        raise ConfigError(
-            "the module gives probabilities, not logits: none is below 0, and each row sums to 1",
-            "leave out its softmax, or give their logarithms, which are logits too",
         )
 
 

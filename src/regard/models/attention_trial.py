@@ -125,7 +125,8 @@ def _unused_argument(part: SelfAttention, what: str) -> ConfigError | None:
         if ignored and not getattr(part, "ignores_queries", False):
             return ConfigError(
                 f"{what} ignores the queries, so that the weights do not depend on the token that attends",
-                "compute scores from queries and keys; if it is meant, `ignores_queries = True` in the class",
+                "compute scores from queries and keys; if the weights are fixed on purpose, write"
+                f" `ignores_queries = True` in the class {type(part).__name__}",
             )
     return None
 

@@ -176,8 +176,9 @@ def register_attention(name: str) -> Callable[[Any], Any]:
     What is decorated is a subclass of `SelfAttention`, or a callable with the same arguments that returns an
     instance of one. Layers that the subclass adds keep the values that it gives them; those of
     `SelfAttention` are initialised with the model. A method `attend` replaces scaled dot-product attention,
-    and has to cap scores at `self.softcap` itself, if that is not None. Other arguments than those of
-    `SelfAttention` are set by `[model.options.attention]`.
+    and has to cap scores at `self.softcap` itself, if that is not None. A class whose weights do not depend
+    on the queries, such as an average, has `ignores_queries = True`; without it this counts as a mistake.
+    Other arguments than those of `SelfAttention` are set by `[model.options.attention]`.
 
     Raises:
         ConfigError: a class is not a subclass of `SelfAttention`, or overrides none of its methods; or what

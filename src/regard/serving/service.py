@@ -26,7 +26,7 @@ from regard.serving.request_parts import (
     refuse_missing,
 )
 from regard.serving.scheduler import Closed, DeadlinePassed, Job, failure_of
-from regard.verbs.generation.scored_tokens import TextPart, scored_tokens
+from regard.verbs.generation.scored_tokens import TextWithTokens, scored_tokens
 from regard.verbs.serve import ServedModel
 from regard.verbs.shared.answerer import Answerer, AnswerSettings, Recording, Task
 
@@ -246,7 +246,7 @@ class Service:
                 if known > yielded:
                     part = _part(answerer, whole[len(sent) :], answers[yielded:])
                     yielded, sent = known, max(whole, sent, key=len)
-                    if part or isinstance(part, TextPart):
+                    if part or isinstance(part, TextWithTokens):
                         yield part
             if item is not None:
                 raise failure_of(item)
@@ -260,7 +260,7 @@ def _part(answerer: Answerer[Any, Any], text: str, answers: Sequence[Any]) -> st
     """A part of a translation; if that was asked for, with the tokens of these answers."""
     if answerer.settings.alternatives is None:
         return text
-    return TextPart(text, [token for each in answers for token in scored_tokens(each.candidates[0])])
+    return TextWithTokens(text, [token for each in answers for token in scored_tokens(each.candidates[0])])
 
 
 async def _in_time(request: ServedRequest, deadline: float, awaited: Awaitable[T]) -> T:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from regard.data.batch import IGNORED, Batch, PairBatch
+from regard.data.batch import Batch, PairBatch, are_targets
 from regard.data.process_share import EmptyShare
 from regard.errors import RecipeError
 from regard.recipe import check_types
@@ -248,4 +248,4 @@ def _targets(batch: Any) -> Shaped[Tensor, " targets"]:
     if isinstance(batch, PairBatch):
         places = torch.arange(labels.size(1))
         return labels[places < batch.tgt_lengths.cpu()[:, None] - 1]
-    return labels[labels != IGNORED]
+    return labels[are_targets(labels)]

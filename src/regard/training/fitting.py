@@ -28,11 +28,17 @@ from regard.training.objective import (
     refuse_other_padding,
     refuse_unused_forward,
 )
+from regard.training.objective_trial import refuse_probabilities
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.rate_warning import rate_warning
 from regard.training.records import Report
-from regard.training.run_arguments import forget_what_changed, refuse_other_arguments, run_arguments
+from regard.training.run_arguments import (
+    forget_what_changed,
+    refuse_other_arguments,
+    run_arguments,
+    with_factor_of_run,
+)
 from regard.training.schedule import schedule_width
 from regard.training.settings import METRICS, TrainingSettings
 from regard.training.state import TrainingState
@@ -90,7 +96,8 @@ def fit(
     Raises:
         DataError: an embedding of the model does not have an id (on a CPU).
         ConfigError: the objective does not call the `forward` that a model of yours overrides, or cannot use
-            this model or these examples, or `pad_id` is not the same in all of them.
+            this model or these examples, or `pad_id` is not the same in all of them; or the model gives
+            probabilities in place of logits.
         RecipeError: a setting that has no effect here, or an unknown metric.
         FolderError: `out` holds a run that began with other arguments, or one with more updates.
         UserError: the objective returns no loss or one without a gradient, `validate` returns no
@@ -119,6 +126,9 @@ def fit(
 
     files = model_files(model.config, (), {}, "") if isinstance(model, Model) else {}
     with _frozen(model, settings.freeze), _products(model, settings), RunFolder(out).lock() as run:
+        settings, note = with_factor_of_run(run, settings)
+        if note:
+            warnings.warn(note, stacklevel=2)
         arguments = described()
         refuse_other_arguments(run, arguments, settings.max_steps)
         loader = Loader(examples, batches, seed=settings.seed)
@@ -134,6 +144,10 @@ def fit(
             entropy=_entropy(base, loader),
             entropy_is_sign=False,
         )
+        if validate is None:
+            tried = (used, trainer.distributed, valid or examples, trainer.device)
+            for training in (True, False):
+                refuse_probabilities(*tried, training=training)
         _warn_of_rates(run, settings, schedule_width(model, settings.schedule))
         try:
             return trainer.train()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -100,9 +101,15 @@ def refuse_unknown_loss(name: str, options: Mapping[str, Any] = NO_OPTIONS) -> N
             f'{LOSSES.hint(name)}; the loss of the task itself is the empty text, training.loss = ""',
         )
     if name and options:
-        what, setting = f"the loss {name!r}", "training.loss_options"
+        loss = LOSSES[name]
         refuse_other_options(
-            _called(LOSSES[name]), what, ARGUMENTS, options, setting=setting, kind=RecipeError
+            _called(loss),
+            f"the loss {name!r}",
+            ARGUMENTS,
+            options,
+            setting="training.loss_options",
+            trial=lambda: loss(torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64), **options),
+            kind=RecipeError,
         )
 
 

@@ -297,13 +297,23 @@ def _counted(
     How many there are depends on values, for which a GPU would have to be waited for; not so if the batch
     has their places (`targets`).
     """
-    labels: Tensor = batch.labels
+    labels = _class_numbers(batch.labels)
     targets = getattr(batch, "targets", None)
     if targets is None:
         counted = labels != ignored
         return outputs[counted], labels[counted]
     flat = outputs.flatten(0, labels.ndim - 1)
     return flat.index_select(0, targets), labels.flatten().index_select(0, targets)
+
+
+def _class_numbers(labels: Tensor) -> Int64[Tensor, "*places"]:
+    """The labels as int64, of which PyTorch's losses are."""
+    if labels.is_floating_point():
+        raise ConfigError(
+            f"the labels have dtype {labels.dtype}, and cross-entropy needs the number of a class in each",
+            "give int64: `labels.long()`; SquaredError() learns numbers, an objective of yours probabilities",
+        )
+    return labels.long()
 
 
 def real_logits(

@@ -1,8 +1,9 @@
-"""A trial of an objective that is not regard's own: is its loss a sum over the targets that it counts?"""
+"""Trials before training: is the loss of an objective a sum over its targets, are outputs logits?"""
 
 import copy
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,9 @@ from regard.data.examples import Examples
 from regard.data.process_share import ProcessShare
 from regard.distributed.distributed_model import DistributedModel
 from regard.errors import UserError
+from regard.models.probabilities import are_probabilities, probabilities_error
 from regard.training.gradients import objective_name, refuse_other_than_loss
-from regard.training.losses import CustomLoss
+from regard.training.losses import CustomLoss, LogitsObjective
 from regard.training.objective import Loss, Objective
 from regard.training.random_state import unchanged_random
 
@@ -45,6 +47,44 @@ def refuse_wrong_objective(
     if found is not None:
         message, hint = found
         raise UserError(message, hint)
+
+
+def refuse_probabilities(
+    objective: Objective,
+    distributed: DistributedModel,
+    examples: Examples,
+    device: torch.device,
+    *,
+    training: bool = True,
+) -> None:
+    """Raise a ConfigError, in all processes, if a model of yours gives probabilities in place of logits.
+
+    Only where an objective of regard takes them for logits: another one may take their logarithms. The first
+    process evaluates the model without gradients, in the mode of training or in that of evaluation;
+    afterwards its mode, its buffers and the generators of random numbers are as they were. What fails in the
+    trial is not judged.
+    """
+    base: Any = objective
+    while (is_regards := type(base).__module__.startswith("regard.")) and hasattr(base, "base"):
+        base = base.base
+    is_tried = is_regards and isinstance(base, LogitsObjective)
+    if not is_tried or type(distributed.model).__module__.startswith("regard.") or not len(examples):
+        return
+    if isinstance(examples, ProcessShare):
+        examples = examples.examples
+    trial = partial(_gives_probabilities, base, examples=examples, device=device, training=training)
+    if distributed.group.broadcast(distributed.on_first(trial)):
+        mode = "" if training else " in evaluation"
+        raise probabilities_error(f"{type(distributed.model).__name__}{mode}")
+
+
+def _gives_probabilities(
+    objective: LogitsObjective, model: nn.Module, *, examples: Examples, device: torch.device, training: bool
+) -> bool:
+    with suppress(Exception), _evaluated(model, device, training=training):
+        batch = examples.batch(np.arange(min(MANY, len(examples))), 0)
+        return are_probabilities(objective.logits(model, batch.to(device))[0])
+    return False
 
 
 def _registered_loss(objective: Any) -> CustomLoss | None:
@@ -136,15 +176,25 @@ def _losses(
     batches: list[np.ndarray],
 ) -> list[Loss]:
     """The losses of some batches of examples."""
-    modes = {each: each.training for each in model.modules()}
-    try:
-        with torch.no_grad(), unchanged_random(device):
-            model.eval()
-            tried = _copy(objective)
-            losses = [tried(model, examples.batch(each, 0).to(device)) for each in batches]
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    with _evaluated(model, device):
+        tried = _copy(objective)
+        losses = [tried(model, examples.batch(each, 0).to(device)) for each in batches]
     for loss in losses:
         refuse_other_than_loss(loss, objective)
     return losses
+
+
+@contextmanager
+def _evaluated(model: nn.Module, device: torch.device, *, training: bool = False) -> Iterator[None]:
+    """A context without gradients, in a mode of the model; then mode, buffers, generators are as before."""
+    modes = {each: each.training for each in model.modules()}
+    with torch.no_grad(), unchanged_random(device):
+        kept = [(each, each.clone()) for each in model.buffers()] if training else []
+        try:
+            model.train(training)
+            yield
+        finally:
+            for buffer, before in kept:
+                buffer.copy_(before)
+            for module, mode in modes.items():
+                module.training = mode

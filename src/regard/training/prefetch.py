@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard.data.batch import IGNORED, Batch, PairBatch, RowBatch
+from regard.data.batch import IGNORED, Batch, PairBatch, RowBatch, are_targets
 from regard.data.loader import Loader
 from regard.data.packed_pairs import PackedPairs, packed_pairs
 from regard.data.process_share import EmptyShare
@@ -102,7 +102,7 @@ def prepared_for_gpu(batch: Any, ignored: int | None) -> Any:
         return batch
     labels = getattr(batch, "labels", None)
     if ignored is not None and isinstance(labels, torch.Tensor):
-        batch = replace(batch, targets=(labels.flatten() != ignored).nonzero().flatten())
+        batch = replace(batch, targets=are_targets(labels.flatten(), ignored).nonzero().flatten())
     if ignored is not None and type(batch) is PairBatch:  # a subclass may have other inputs or labels
         batch = replace(batch, packed=_packed(batch, ignored))
     return batch.pinned() if torch.cuda.is_available() else batch

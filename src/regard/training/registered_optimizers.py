@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from regard.errors import RecipeError, RegardError
 from regard.registry import Registry, refuse_not_callable, refuse_other_options
@@ -87,8 +88,18 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
         options,
         setting="training.optimizer.options",
         not_options=OF_TRAINER,
+        trial=lambda: OPTIMIZERS[name](_small_groups(), **options),
         kind=RecipeError,
     )
+
+
+def _small_groups() -> Groups:
+    """Groups of weights as a model has them, for a trial."""
+    shapes = {"matrix": (2, 2), "vector": (2,)}
+    return [
+        {"params": [nn.Parameter(torch.zeros(shape))], "names": [kind], "weight_decay": 0.0, "scale": 1.0}
+        for kind, shape in shapes.items()
+    ]
 
 
 def registered_optimizer(name: str, groups: Groups, options: Mapping[str, Any]) -> torch.optim.Optimizer:

@@ -33,7 +33,7 @@ from regard.data.loader import LoaderSettings
 from regard.errors import FolderError
 from regard.models.model import Model
 from regard.training.registered_optimizers import OPTIMIZERS
-from regard.training.schedule import SCHEDULES
+from regard.training.schedule import FORMER_FACTOR, SCHEDULES, former_factor_note
 from regard.training.settings import TrainingSettings
 from regard.weights.checkpoint import RunFolder
 from regard.weights.strict_json import read_json
@@ -118,6 +118,22 @@ def refuse_other_arguments(run: RunFolder, arguments: Description, max_steps: in
             f"{run.path} is at step {checkpoint.step:,}, beyond max_steps = {max_steps}",
             f"give {checkpoint.step} or more, give another folder, or delete this one",
         )
+
+
+def with_factor_of_run(run: RunFolder, settings: TrainingSettings) -> tuple[TrainingSettings, str | None]:
+    """The settings with the factor of `kind = "noam"` of a run with updates, and a note if it is the former.
+
+    Where settings give none, it was FORMER_FACTOR before it became that of the paper.
+    """
+    schedule, path, checkpoint = settings.schedule, run.path / ARGUMENTS, run.latest()
+    is_default = schedule.kind == "noam" and schedule.learning_rate is None
+    if not is_default or checkpoint is None or not checkpoint.step or not path.is_file():
+        return settings, None
+    own = read_json(path).get("settings", {}).get("schedule", {})
+    if own.get("kind") != "noam" or own.get("learning_rate") != FORMER_FACTOR:
+        return settings, None
+    found = dataclasses.replace(settings, schedule=dataclasses.replace(schedule, learning_rate=FORMER_FACTOR))
+    return found, former_factor_note("schedule.learning_rate", "its settings do")
 
 
 def forget_what_changed(run: RunFolder, arguments: Description, afterwards: Description) -> None:

@@ -22,6 +22,7 @@ from regard.registry import (
 DEFAULT_WARMUP_STEPS = 1000
 DEFAULT_RATE = 1e-3  # the peak
 PAPER_FACTOR = 1.0  # of equation 3 of Vaswani et al. 2017, in place of a peak
+FORMER_FACTOR = 1e-3  # of kind = "noam", in a run that has updates and was given none
 KINDS_WITH_FINAL = ("cosine", "linear")
 OWN_KINDS = ("noam", "inverse_square_root", "cosine", "linear", "constant")
 TRIED = 100  # updates whose rates a registered schedule is asked for before training
@@ -69,8 +70,15 @@ def refuse_unknown_schedule(name: str, options: Mapping[str, Any]) -> None:
             f"training.schedule.kind: no schedule is registered as {name!r}", SCHEDULES.hint(name)
         )
     if options and (factor := SCHEDULES[name]):
-        what, setting = f"the schedule {name!r}", "training.schedule.options"
-        refuse_other_options(factor, what, ARGUMENTS, options, setting=setting, kind=RecipeError)
+        refuse_other_options(
+            factor,
+            f"the schedule {name!r}",
+            ARGUMENTS,
+            options,
+            setting="training.schedule.options",
+            trial=lambda: factor(2, 1, 2, **options),
+            kind=RecipeError,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,6 +253,17 @@ class Schedule:
 
     def _cooldown(self, step: int) -> float:
         return cooldown_factor(step, cooldown_updates(self.settings, self.max_steps), self.max_steps)
+
+
+def former_factor_note(setting: str, giver: str) -> str:
+    """The note of a run that keeps the factor that `kind = "noam"` had where none was given.
+
+    `setting` is its name, and `giver` what does not give it, with a verb.
+    """
+    return (
+        f"the run keeps {setting} = {FORMER_FACTOR}, the factor of kind = 'noam' that {giver} not give;"
+        f" for a new run it is {PAPER_FACTOR:g}"
+    )
 
 
 def cooldown_updates(settings: ScheduleSettings, max_steps: int) -> int:

@@ -40,7 +40,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors of a safetensors file into memory; FolderError if it is damaged."""
+    """Reads the tensors of a safetensors file into memory; FolderError if it is missing or damaged."""
     with tensor_errors(path):
         return safetensors.torch.load_file(os.fspath(path), backend="pread")
 
@@ -48,12 +48,16 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 @contextmanager
 def tensor_errors(path: Path) -> Iterator[None]:
     """A context that turns errors of reading a safetensors file into a FolderError with its path."""
-    hint = "the file is damaged or has another format: copy it again, or use another checkpoint"
     try:
         yield
+    except FileNotFoundError as error:
+        hint = "put the file back where it was, or use another checkpoint"
+        raise FolderError(f"{path} is missing", hint) from error
     except OSError as error:
+        hint = "check that you may read the file, and the disk that it is on"
         raise FolderError(f"{path}: {error.strerror or error}", hint) from error
     except SafetensorError as error:
+        hint = "the file is damaged or has another format: copy it again, or use another checkpoint"
         raise FolderError(f"{path}: {' '.join(str(error).split())}", hint) from error
 
 

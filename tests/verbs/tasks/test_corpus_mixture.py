@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from regard.data.corpus import Corpus, LinePolicy
-from regard.data.corpus_mixture import Mixture, described
+from regard.data.corpus_mixture import names_of
 from regard.errors import DataError, RecipeError
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.kinds import KINDS
@@ -76,21 +76,13 @@ def test_a_wrong_setting_of_a_corpus_is_named_with_its_table(tmp_path):
         load_recipe(mixed(tmp_path), ["data.valid.source_field='1'"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "hint"),
-    [
-        ("language_model", "file = ['a', 'b', 'b']"),
-        ("masked_language_model", "file = ['a', 'b', 'b']"),
-        ("classification", "join the files"),
-    ],
-)
-def test_a_task_of_one_corpus_says_how_several_files_become_one(tmp_path, kind, hint):
+def test_a_task_of_one_corpus_says_how_several_files_become_one(tmp_path):
     tables = "[[data.train]]\nfile = 'a'\nweight = 2\n" * 2
-    task = f"name = 'a'\n[task]\nkind = '{kind}'\n"
+    task = "name = 'a'\n[task]\nkind = 'classification'\n"
     (tmp_path / "a.toml").write_text(f"{task}{tables}[data.valid]\nfile = 'a'\n")
     with pytest.raises(RecipeError, match=r"data\.train must be a table") as error:
         load_recipe(tmp_path / "a.toml")
-    assert hint in error.value.hint
+    assert "join the files" in error.value.hint
 
 
 def test_a_tokenised_corpus_has_no_weights(tmp_path):
@@ -149,6 +141,5 @@ def test_a_corpus_without_a_pair_is_named(tmp_path):
 
 def test_corpora_whose_files_have_the_same_names_are_named_by_their_numbers():
     names = [Corpus("train.en - train.de", lambda: (), LinePolicy()) for _ in range(2)]
-    lines = [*described(Mixture(), [*names, Corpus("other", lambda: (), LinePolicy())], [4, 2, 2])]
     wanted = ["data.train.0 (train.en - train.de)", "data.train.1 (train.en - train.de)", "other"]
-    assert [line.split(": ")[1] for line in lines] == wanted
+    assert names_of([*names, Corpus("other", lambda: (), LinePolicy())]) == wanted

@@ -41,14 +41,15 @@ def test_a_mistake_in_one_of_several_corpora_is_named_there(tmp_path):
     assert error.value.hint == "did you mean 'weight'?"
 
 
-def test_several_corpora_of_a_task_that_trains_on_one_are_answered_with_how_to_join_them(tmp_path):
-    table = '[[data.train]]\nfile = "a.txt"\n'
+@pytest.mark.parametrize("keys", ["weights = [1, 2]", "[data.train2]"])
+def test_several_corpora_of_running_text_by_other_keys_are_answered_with_tables(tmp_path, keys):
     (tmp_path / "texts.toml").write_text(
-        f'name = "texts"\n[task]\nkind = "language_model"\n{table}[data.valid]\nfile = "a.txt"'
+        'name = "texts"\n[task]\nkind = "language_model"\n[data.valid]\nfile = "b.txt"\n'
+        f'[data.train]\nfile = "a.txt"\n{keys}'
     )
-    with pytest.raises(RecipeError, match=r"data.train must be") as error:
+    with pytest.raises(RecipeError, match=r"unknown key data\.train") as error:
         load_recipe(tmp_path / "texts.toml")
-    assert "file = ['a', 'b', 'b']" in error.value.hint
+    assert "tables [[data.train]]" in error.value.hint
 
 
 def test_a_key_of_another_section_is_named_with_it_before_the_data_are_read(tmp_path):

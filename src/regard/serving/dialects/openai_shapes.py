@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regard.verbs.generation.scored_tokens import ScoredToken, TextPart, scored_tokens
+from regard.verbs.generation.scored_tokens import ScoredToken, TextWithTokens, scored_tokens
 
 LEAST = -9999.0  # OpenAI's number for a token that is impossible, since JSON has no infinity
 
@@ -175,7 +175,7 @@ class TextOffsets:
 
 
 def _tokens_of(part: str) -> Sequence[ScoredToken]:
-    return part.tokens if isinstance(part, TextPart) else ()
+    return part.tokens if isinstance(part, TextWithTokens) else ()
 
 
 def _by_text(token: ScoredToken) -> dict[str, float]:

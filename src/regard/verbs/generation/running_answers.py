@@ -11,7 +11,7 @@ from regard.decoding.hypothesis import Hypothesis
 from regard.decoding.rows import TakenToken
 from regard.decoding.running_batch import RunningBatch
 from regard.errors import ConfigError
-from regard.verbs.generation.scored_tokens import ScoredText, ScoredToken, TextPart, scored_tokens
+from regard.verbs.generation.scored_tokens import ScoredText, ScoredToken, TextWithTokens, scored_tokens
 from regard.verbs.generation.text_parts import CharacterStream, UpToStop
 
 Piece = TypeVar("Piece")
@@ -52,7 +52,7 @@ class TextReader(Generic[Answer]):
         text = self.read(ids[0]) if (ids := batch.generated(ticket)) else ""
         if self._scored is None or self._read == begin:
             return text
-        return TextPart(text, self._scored(batch.taken(ticket, begin)))
+        return TextWithTokens(text, self._scored(batch.taken(ticket, begin)))
 
     def read(self, ids: Sequence[int]) -> str:
         """The text that is known by all tokens so far, and was not known before."""
@@ -66,7 +66,7 @@ class TextReader(Generic[Answer]):
         """What was not known before the end."""
         found = self._text_of(answer)
         text = found.text[self._sent :]
-        return text if self._scored is None else TextPart(text, scored_tokens(found)[self._read :])
+        return text if self._scored is None else TextWithTokens(text, scored_tokens(found)[self._read :])
 
 
 class RunningAnswers(Generic[Piece, Answer]):
@@ -151,5 +151,5 @@ class RunningAnswers(Generic[Piece, Answer]):
         return done
 
     def _part(self, ticket: int, text: str) -> None:
-        if text or (isinstance(text, TextPart) and text.tokens):
+        if text or (isinstance(text, TextWithTokens) and text.tokens):
             self.parts.append((ticket, text))

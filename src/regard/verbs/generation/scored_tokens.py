@@ -19,12 +19,12 @@ class ScoredToken:
     alternatives: Alternatives = ()
 
 
-class TextPart(str):
+class TextWithTokens(str):
     """A part of a text, and the tokens that it came with."""
 
     tokens: Sequence[ScoredToken]
 
-    def __new__(cls, text: str, tokens: Sequence[ScoredToken] = ()) -> "TextPart":
+    def __new__(cls, text: str, tokens: Sequence[ScoredToken] = ()) -> "TextWithTokens":
         part = super().__new__(cls, text)
         part.tokens = tuple(tokens)
         return part

@@ -9,13 +9,13 @@ from typing import Any
 
 from regard.errors import FolderError
 from regard.recipe import apply_overrides, read_toml
+from regard.training.schedule import FORMER_FACTOR
 from regard.weights.checkpoint import RESOLVED, RunFolder
 from regard.weights.folder import MANIFEST
 from regard.weights.strict_json import read_json
 
 RECIPE = "recipe.toml"
 RATE = "training.schedule.learning_rate"
-FORMER_FACTOR = 1e-3  # of kind = "noam", in a run that has updates and records none
 
 
 def record(run: RunFolder, table: Mapping[str, Any], text: str, base: Path) -> str:

@@ -26,7 +26,6 @@ from regard.weights.checkpoint import RESOLVED, RunFolder
 
 SEVERAL_CORPORA = "several corpora are tables [[data.train]], each with a weight or none: docs/training.md"
 ONE_CORPUS = "this task trains on one corpus: join the files, a small one several times"
-FILES = "give one [data.train] with the list of all files, a small one several times: file = ['a', 'b', 'b']"
 # keys by which a recipe would name several corpora
 _MIXTURE = re.compile(
     r"data\.(train\.(weights?|shares?|ratios?|upsampl\w*|repeat)|train_?\d+|extra\w*|mix\w*)"
@@ -151,11 +150,12 @@ def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> 
 
 def _mixture_hint(table: Mapping[str, Any]) -> str:
     """How the task of this recipe trains on several corpora."""
-    recipe = _recipe_class(table)
-    if recipe is KINDS["translation"].recipe:
-        return SEVERAL_CORPORA
-    reads_documents = recipe in (KINDS["language_model"].recipe, KINDS["masked_language_model"].recipe)
-    return FILES if reads_documents else ONE_CORPUS
+    return SEVERAL_CORPORA if _recipe_class(table) in _of_corpora() else ONE_CORPUS
+
+
+def _of_corpora() -> list[type[Recipe]]:
+    """The recipes of tasks that train on several corpora."""
+    return [KINDS[task].recipe for task in ("translation", "language_model", "masked_language_model")]
 
 
 def _has_several_corpora(table: Mapping[str, Any]) -> bool:
@@ -163,7 +163,9 @@ def _has_several_corpora(table: Mapping[str, Any]) -> bool:
     data = table.get("data")
     train = data.get("train") if isinstance(data, Mapping) else None
     if isinstance(train, Mapping):
-        return any(isinstance(train.get(name), list) for name in ("source", "target", "file"))
+        reads_lists = _recipe_class(table) in _of_corpora()[1:]  # of documents: those are one corpus
+        lists = ("source", "target") if reads_lists else ("source", "target", "file")
+        return any(isinstance(train.get(name), list) for name in lists)
     return isinstance(train, list) and _mixture_hint(table) != SEVERAL_CORPORA
 
 

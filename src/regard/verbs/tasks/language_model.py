@@ -13,10 +13,13 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 
 from regard.counted import counted
+from regard.data.corpus_mixture import Mixture, chosen_mixture, described, names_of
+from regard.data.document_mixture import MixedDocumentSettings, document_corpora, open_documents
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.loader import Loader
-from regard.data.token_stream import TokenStream, limit_characters, parts, write_stream
+from regard.data.mixed_texts import MixedRows, MixedWindows
+from regard.data.token_stream import TokenStream, parts, some_documents, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, refuse_target_settings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
@@ -70,19 +73,32 @@ class LanguageModelSettings:
 class LanguageDataSettings:
     """`[data]`: the files of running text."""
 
-    train: DocumentSettings | None = None
+    train: DocumentSettings | tuple[MixedDocumentSettings, ...] | None = None  # one corpus, or several
+    # of several corpora without weights: 1 reads each block once an epoch, 5 those of small ones more often
+    mixture_temperature: float | None = None
     valid: DocumentSettings
     test: DocumentSettings | None = None
     tokens: str | None = None  # instead of `train`: a corpus of `regard data tokenize`, a path or an address
 
     def __post_init__(self) -> None:
         refuse_two_corpora(self.train, self.tokens)
-        for (one, first), (other, second) in itertools.combinations(settings_by_part(self).items(), 2):
-            if first.overlaps(second):
+        self.mixture  # noqa: B018 (refused here if it cannot be)
+        parts = [
+            (part, each)
+            for part, settings in settings_by_part(self).items()
+            for each in (settings if isinstance(settings, tuple) else (settings,))
+        ]
+        for (one, first), (other, second) in itertools.combinations(parts, 2):
+            if one != other and first.overlaps(second):
                 raise RecipeError(
                     f"data.{one} and data.{other} have text in common",
                     "give each another share of the text: [0.0, 0.9] and [0.9, 1.0]",
                 )
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How several corpora are mixed; None for one."""
+        return chosen_mixture(self.train, self.mixture_temperature, unit="block", instead=self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +241,11 @@ class LanguageModel(Task):
         files: dict[str, bytes],
         folder: Path,
         corpus: TokenisedCorpus | None = None,
+        names: Sequence[str] = (),
     ) -> None:
+        """`names`: of the corpora to train on, for messages."""
         self.recipe: LanguageModelRecipe = recipe
-        self._tokenizer, self._corpus = tokenizer, corpus
+        self._tokenizer, self._corpus, self._names = tokenizer, corpus, names
         self._streams = {part: TokenStream(folder / part) for part in PART_NAMES if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
         begin = corpus is not None or self._streams["train"].special_tokens
@@ -241,10 +259,16 @@ class LanguageModel(Task):
         task = self.recipe.task
         if self._corpus is not None:
             return self._corpus.texts(self._tokenizer, task.block, self.recipe.training.seed)
-        stream = self._streams["train"]
-        if task.apart:
-            return PackedExamples(stream, task.block)
-        return WindowExamples(stream, task.block, seed=self.recipe.training.seed)
+        stream, seed, mixture = self._streams["train"], self.recipe.training.seed, self.recipe.data.mixture
+        if mixture is not None:
+            if task.apart:
+                return MixedRows(stream, task.block, mixture)
+            return MixedWindows(stream, task.block, seed=seed, mixture=mixture, names=self._names)
+        return (
+            PackedExamples(stream, task.block)
+            if task.apart
+            else WindowExamples(stream, task.block, seed=seed)
+        )
 
     def target_entropy(self, loader: Loader) -> float | None:
         return target_entropy(loader.epoch(0))
@@ -338,7 +362,8 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     """
     recipe = cast(LanguageModelRecipe, source.recipe)
     texts = {
-        part: Documents(settings, source.base) for part, settings in settings_by_part(recipe.data).items()
+        part: open_documents(settings, source.base)
+        for part, settings in settings_by_part(recipe.data).items()
     }
     data = {part: (each.name, each.fingerprint()) for part, each in texts.items()}
     max_characters: dict[str, int] = {}
@@ -357,7 +382,7 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         refuse_other_data(data, folder)
         special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
         tokenizer, files = load_or_train_tokenizer(
-            _short_parts(limit_characters(texts["train"], max_characters.get("train"))),
+            _short_parts(some_documents(texts["train"], max_characters.get("train"))),
             recipe.tokenizer,
             folder,
             source.base,
@@ -373,7 +398,12 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             say=say,
         )
         _print_size(part, stream, say)
-    task = LanguageModel(recipe, tokenizer, files, folder, corpus)
+    names = names_of(document_corpora(texts["train"])) if corpus is None else ()
+    task = LanguageModel(recipe, tokenizer, files, folder, corpus, names)
+    if recipe.data.mixture is not None and limit is None:
+        examples = cast(MixedWindows | MixedRows, task.examples())
+        for line in described(recipe.data.mixture, names, examples.sizes):
+            say(line)
     if max_characters:
         task.dry_run_share = min(max_characters["valid"] / sum(map(len, texts["valid"])), 1.0)
     return task

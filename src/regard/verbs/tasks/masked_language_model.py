@@ -1,5 +1,6 @@
 """Masked language modelling: an encoder predicts masked tokens (Devlin et al. 2019)."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -12,10 +13,18 @@ from jaxtyping import Float
 
 from regard import console
 from regard.data.corpus import Corpus, LinePolicy
+from regard.data.corpus_mixture import Mixture, chosen_mixture, described, names_of
+from regard.data.document_mixture import (
+    DocumentMixture,
+    MixedDocumentSettings,
+    document_corpora,
+    open_documents,
+)
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.examples import Examples
 from regard.data.labelled import LabelledSettings, open_labelled, split
 from regard.data.masking import Masking, MaskingSettings
+from regard.data.mixed_texts import MixedTexts
 from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
@@ -54,14 +63,25 @@ class MaskedLanguageModelSettings(MaskingSettings):
 class MaskedDataSettings(ValidationSplit):
     """`[data]`: documents, or labelled texts without their labels.
 
-    Without `valid`, a share of the training texts is held out.
+    Without `valid`, a share of the training texts is held out, of each of several corpora.
     """
 
-    train: DocumentSettings | LabelledSettings
+    train: DocumentSettings | LabelledSettings | tuple[MixedDocumentSettings, ...]  # one corpus, or several
+    # of several corpora without weights: 1 reads each text once an epoch, 5 those of small ones more often
+    mixture_temperature: float | None = None
     valid: DocumentSettings | LabelledSettings | None = None
     test: DocumentSettings | LabelledSettings | None = None
     valid_share: float = 0.05
     lines: LinePolicy = field(default_factory=LinePolicy)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.mixture  # noqa: B018 (refused here if it cannot be)
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """How several corpora are mixed; None for one."""
+        return chosen_mixture(self.train, self.mixture_temperature, unit="text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +113,9 @@ class MaskedLanguageModel(Task):
         parts: Mapping[str, Sequence[str]],
         tokenizer: Tokenizer,
         files: Mapping[str, bytes],
+        documents: Sequence[int] = (),
     ) -> None:
+        """`documents`: how many of the training texts are of each corpus, one after the other."""
         self.recipe: MaskedLanguageModelRecipe = recipe
         self.tokenizer, self.files, self._parts = tokenizer, files, parts
         self.config = encoder_config(recipe, head="masked_language_model", vocab_size=tokenizer.vocab_size)
@@ -109,6 +131,10 @@ class MaskedLanguageModel(Task):
         )
         if not self._train[0]() or not self._valid:
             raise DataError("there is no known token to mask", "look at the files and at the tokeniser")
+        ends = np.cumsum(documents)  # of each corpus, as the numbers of documents
+        corpora = np.searchsorted(ends, [text.line for text in self._train[0]()])
+        # how many texts each corpus has, into which long documents are cut
+        self.sizes: list[int] = np.bincount(corpora, minlength=len(ends)).tolist() if len(ends) else []
 
     def _texts(self, part: str, encode: Encode) -> list[EncodedText]:
         return _texts(self._parts.get(part, ()), self.tokenizer, encode, self._max_tokens)
@@ -117,7 +143,11 @@ class MaskedLanguageModel(Task):
         return LabelCrossEntropy(smoothing=self.recipe.training.label_smoothing)
 
     def examples(self) -> Examples:
-        return TextExamples(self._train, self.tokenizer.pad_id, self._masking)
+        given = self._train, self.tokenizer.pad_id, self._masking
+        mixture = self.recipe.data.mixture
+        return (
+            TextExamples(*given) if mixture is None else MixedTexts(*given, sizes=self.sizes, mixture=mixture)
+        )
 
     def validate(self, model: Any) -> dict[str, float]:
         predictions, labels, loss = predictions_and_labels(model, self._valid, self.tokenizer.pad_id)
@@ -224,7 +254,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
     settings, base = settings_of_test_data(recipe, loaded, data, source.base)
     if data is not None and isinstance(settings, DocumentSettings):
         settings = settings.whole()
-    corpus, documents = _open(settings, recipe.data.lines, base)
+    corpus, (documents,) = _open(settings, recipe.data.lines, base)
     tokenizer = loaded.tokenizers.source
     max_tokens = max_text_tokens(recipe, model.config)
     texts = _texts(documents, tokenizer, tokenizer.encode_words, max_tokens)
@@ -250,12 +280,13 @@ def _training_frequencies(
 ) -> Frequencies | None:
     """The token frequencies of the training texts; None, after a note, if the texts cannot be read."""
     try:
-        documents = list(_open(recipe.data.train, recipe.data.lines, base)[1])
+        corpora = [*map(list, _open(recipe.data.train, recipe.data.lines, base)[1])]
     except DataError as error:
         console.note(f"no unigram baseline, as the training texts cannot be read: {error.message}")
         return None
     if recipe.data.valid is None:
-        documents, _ = _split(documents, recipe)
+        corpora = [_split(texts, recipe)[0] for texts in corpora]
+    documents = _all(corpora)
     encode, *_ = segmentations(tokenizer, recipe.tokenizer, recipe.training.seed)
     texts = _texts(documents, tokenizer, encode, max_tokens)
     return token_frequencies(texts, tokenizer) if texts else None
@@ -300,32 +331,68 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
             f"task.whole_words = true, but for tokenizer.kind = {recipe.tokenizer.kind!r} a text is one word",
             "give task.whole_words = false, or another tokenizer.kind",
         )
-    data = recipe.data
-    fingerprints: dict[str, tuple[str, str]] = {}
-    parts: dict[str, list[str]] = {}
-    for part, settings in settings_by_part(data).items():
-        corpus, texts = _open(settings, data.lines, source.base)
-        fingerprints[part], parts[part] = (corpus.name, corpus.fingerprint()), list(texts)
-    refuse_other_data(fingerprints, folder)
-    if "valid" not in parts:
-        parts["train"], parts["valid"] = _split(parts["train"], recipe)
+    parts, names = _read(recipe, source.base, folder)
     for part, name in PART_NAMES.items():
         if part in parts:
-            characters = sum(map(len, parts[part]))
-            say(f"{name}: {len(parts[part]):,} texts, {characters:,} characters")
-            if not parts[part]:
+            texts = _all(parts[part])
+            say(f"{name}: {len(texts):,} texts, {sum(map(len, texts)):,} characters")
+            if not texts:
                 raise DataError(f"data.{part} has no text", "look at the files and at data.valid_share")
-    tokenizer, files = load_or_train_tokenizer(parts["train"], recipe.tokenizer, folder, source.base, say)
-    parts = {part: each[: examples_kept(part, limit)] for part, each in parts.items()}
-    return MaskedLanguageModel(recipe, parts, tokenizer, files)
+    trained_on = _all(parts["train"])
+    tokenizer, files = load_or_train_tokenizer(trained_on, recipe.tokenizer, folder, source.base, say)
+    if limit is not None:
+        for part, each in parts.items():
+            most = -(-(examples_kept(part, limit) or 0) // len(each))  # an equal share of each corpus
+            parts[part] = [texts[:most] for texts in each]
+    sizes = [*map(len, parts["train"])]
+    task = MaskedLanguageModel(
+        recipe, {part: _all(each) for part, each in parts.items()}, tokenizer, files, sizes
+    )
+    if (mixture := recipe.data.mixture) is not None:
+        for name, size in zip(names, task.sizes, strict=True):
+            if not size:
+                raise DataError(f"{name}: no text is left to train on", "leave this corpus out of data.train")
+        for line in described(mixture, names, task.sizes) if limit is None else ():
+            say(line)
+    return task
+
+
+def _read(
+    recipe: MaskedLanguageModelRecipe, base: Path, folder: Path
+) -> tuple[dict[str, list[list[str]]], list[str]]:
+    """The texts of each part, by corpus, and the names of the training corpora of a mixture.
+
+    Raises:
+        DataError: a file cannot be read. FolderError: one has changed since `folder` was made.
+    """
+    fingerprints: dict[str, tuple[str, str]] = {}
+    parts: dict[str, list[list[str]]] = {}
+    names: list[str] = []
+    for part, settings in settings_by_part(recipe.data).items():
+        corpus, texts = _open(settings, recipe.data.lines, base)
+        fingerprints[part], parts[part] = (corpus.name, corpus.fingerprint()), [*map(list, texts)]
+        if part == "train" and isinstance(corpus, DocumentMixture):
+            names = names_of(corpus.corpora)
+    refuse_other_data(fingerprints, folder)
+    if "valid" not in parts:
+        halves = [_split(texts, recipe) for texts in parts["train"]]
+        parts["train"], parts["valid"] = [kept for kept, _ in halves], [held for _, held in halves]
+    return parts, names
+
+
+def _all(texts: Iterable[Iterable[str]]) -> list[str]:
+    """The texts of all corpora."""
+    return [*itertools.chain.from_iterable(texts)]
 
 
 def _open(
-    settings: DocumentSettings | LabelledSettings, policy: LinePolicy, base: Path
-) -> tuple[Documents | Corpus, Iterable[str]]:
-    """A corpus of documents or of labelled texts, and its texts."""
-    if isinstance(settings, DocumentSettings):
-        documents = Documents(settings, base)
-        return documents, documents
+    settings: DocumentSettings | LabelledSettings | tuple[MixedDocumentSettings, ...],
+    policy: LinePolicy,
+    base: Path,
+) -> tuple[Documents | DocumentMixture | Corpus, Sequence[Iterable[str]]]:
+    """A corpus of documents or of labelled texts, or several, and the texts of each."""
+    if isinstance(settings, DocumentSettings | tuple):
+        documents = open_documents(settings, base)
+        return documents, document_corpora(documents)
     corpus = open_labelled(settings, policy, base)
-    return corpus, (pair.source for pair in corpus)
+    return corpus, [(pair.source for pair in corpus)]

@@ -153,7 +153,9 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
     """
     data_settings = recipe.data
     if data is not None:
-        train = None if isinstance(data_settings.train, tuple) else data_settings.train
+        train = data_settings.train
+        if isinstance(train, tuple):  # several corpora, perhaps of several formats
+            train = data_settings.valid or train[0]
         settings = data_settings.test or train or data_settings.valid
         is_csv = Path(data.lower().removesuffix(".gz")).suffix == ".csv"
         if is_csv and isinstance(settings, DocumentSettings | ConlluSettings):

@@ -11,8 +11,10 @@ from regard.data.corpus import Corpus, CorpusSettings, LinePolicy, Pair, open_co
 from regard.data.corpus_mixture import (
     MixedCorpusSettings,
     Mixture,
+    chosen_mixture,
     corpora_of,
     described,
+    names_of,
     open_training_corpus,
     refuse_empty,
 )
@@ -27,7 +29,7 @@ from regard.data.tokenizer_training import (
     train_tokenizers,
 )
 from regard.decoding.settings import GenerationSettings
-from regard.errors import ConfigError, DataError, RecipeError
+from regard.errors import ConfigError, DataError
 from regard.evaluation.score import Score
 from regard.models.config import ModelConfig, TransformerConfig
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -86,19 +88,12 @@ class TranslationDataSettings:
 
     def __post_init__(self) -> None:
         refuse_two_corpora(self.train, self.tokens)
-        if self.train == ():
-            raise RecipeError("data.train is an empty list", "give a table [[data.train]] for each corpus")
-        if self.mixture is None and self.mixture_temperature is not None:
-            of_files = ", in place of data.tokens, which is one corpus" if self.tokens is not None else ""
-            raise RecipeError(
-                "mixture_temperature is for several corpora",
-                f"give a table [[data.train]] for each{of_files}",
-            )
+        self.mixture  # noqa: B018 (refused here if it cannot be)
 
     @property
     def mixture(self) -> Mixture | None:
         """How several corpora are mixed; None for one."""
-        return Mixture.of(self.train, self.mixture_temperature) if isinstance(self.train, tuple) else None
+        return chosen_mixture(self.train, self.mixture_temperature, instead=self.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +271,7 @@ def _tokenised(
     pairs = ShardedPairs(folder / "train", recipe.data.mixture)
     if recipe.data.mixture is not None:
         refuse_empty(corpus, pairs.sizes)
-        for line in described(recipe.data.mixture, corpora_of(corpus), counts or pairs.sizes):
+        for line in described(recipe.data.mixture, names_of(corpora_of(corpus)), counts or pairs.sizes):
             say(line)
     return tokenizers, pairs
 

@@ -3,9 +3,9 @@
 import dataclasses
 
 from regard.recipe import apply_overrides
-from regard.training.schedule import PAPER_FACTOR
+from regard.training.schedule import FORMER_FACTOR, PAPER_FACTOR, former_factor_note
 from regard.verbs.shared.recipe_text import with_settings
-from regard.verbs.shared.run_recipe import FORMER_FACTOR, RATE, recorded, records_no_factor
+from regard.verbs.shared.run_recipe import RATE, recorded, records_no_factor
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 
@@ -24,10 +24,7 @@ def with_factor(run: RunFolder, source: RecipeFile) -> tuple[RecipeFile, str | N
         own = table.get("training", {}).get("schedule", {})
         is_unrecorded = records_no_factor(run.path)
         has_former = own.get("kind") == "noam" and own.get("learning_rate") == FORMER_FACTOR
-    note = (
-        f"the run keeps {RATE} = {FORMER_FACTOR}, the factor of kind = 'noam' that its recipe does not give;"
-        f" for a new run it is {PAPER_FACTOR:g}"
-    )
+    note = former_factor_note(RATE, "its recipe does")
     if schedule.learning_rate is not None:
         return source, note if is_unrecorded and schedule.learning_rate == FORMER_FACTOR else None
     factor = FORMER_FACTOR if has_former else PAPER_FACTOR
