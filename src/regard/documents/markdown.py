@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 from regard.documents.inline_tags import SpanLinks
 from regard.documents.markup import Markup
+from regard.documents.placeholders import placeholders, restored
 from regard.documents.tag_rules import TagRules
 
 RULES = TagRules(outline=False, splitting=frozenset({"break"}))
@@ -26,7 +27,6 @@ NOTE = re.compile(r"\[\^[^\]\s]+\]:?")  # a mark of a footnote, or what it begin
 ALERT = re.compile(r"\[!\w+\][ \t]*")  # the first line of a block of GitHub's
 TASK = re.compile(r"\[[ xX]\][ \t]+")  # begins an item of a list of tasks
 TAG = re.compile(r"<!--.*?-->|<(?:\"[^\"]*\"|'[^']*'|[^\"'>])*>", re.DOTALL)
-KEPT = "\ue0f1"  # in a placeholder; a character that no text has
 SPECIAL = re.compile(  # what would be read as markup in a text
     r"\\(?=[!-/:-@\[-`{-~])|[*`~]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[])|<(?=[a-zA-Z/!?])|&(?=#?\w+;)"
 )
@@ -72,6 +72,7 @@ class _InlineText:
         self.line, self._cell = line, cell
         self._tags = {"<break/>": f"\\\n{indent}"}  # Markdown in place of each tag
         self._kept: dict[str, str] = {}  # and of each placeholder
+        self._free = placeholders("".join(child.content for child in children))
         self.markup = Markup("".join(self._as_html(children)), RULES, whole=whole)
 
     def filled(self, translations: Sequence[str], links: Sequence[SpanLinks] | None) -> str:
@@ -83,8 +84,7 @@ class _InlineText:
             text += self._tags.get(tag[0], tag[0])
             place = tag.end()
         text += self._escaped(page[place:], begins=not text or text.endswith(line_end))
-        for placeholder, kept in self._kept.items():
-            text = text.replace(placeholder, kept) if placeholder in text else f"{text} {kept}"
+        text = restored(text, self._kept)
         return text.replace("|", "\\|") if self._cell else text
 
     def _as_html(self, children: Sequence[Any]) -> Iterator[str]:
@@ -120,7 +120,7 @@ class _InlineText:
                     yield self._placeholder(note) if note else ""
 
     def _placeholder(self, kept: str) -> str:
-        placeholder = f"{{{KEPT}{len(self._kept)}}}"
+        placeholder = next(self._free)
         self._kept[placeholder] = kept
         return placeholder
 
