@@ -219,6 +219,7 @@ def test_unusable_tables_are_named_before_the_work(tmp_path, files, named):
         run(tmp_path, tmp_path / "in" / "*")
     assert named in error.value.message
     assert error.value.hint
+    assert ("without --shard" in error.value.hint) == any(".csv" in name for name in files)
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
