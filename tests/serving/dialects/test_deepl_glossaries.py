@@ -92,6 +92,10 @@ def test_html_and_documents_have_glossaries(client):
     )
     assert page.text.startswith("<b>")
     assert "Haltestelle" in page.text
+    kept = "Where is the station? <x>A b.</x> Where is it?"  # with a glossary such an element splits
+    asked = {"source_lang": "EN", "target_lang": "DE", "tag_handling": "xml", "ignore_tags": "x"}
+    page = client.translate_text(kept, **asked, outline_detection=False, glossary=made).text
+    assert "Haltestelle" in page.partition("<x>A b.</x>")[0]
     output = io.BytesIO()
     document = {"source_lang": "EN", "target_lang": "DE", "filename": "a.txt"}
     client.translate_document(TEXT.encode(), output, **document, glossary=made)
