@@ -140,13 +140,8 @@ async def translated(
         HttpProblem: a model cannot output a term, or leave tags among words.
     """
     settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
-    found: list[list[str]] = [[] for _ in texts]
-    for source in dict.fromkeys(sources):
-        if source == target:
-            for place, each in enumerate(sources):
-                if each == source:
-                    found[place] = [texts[place]]
-            continue
+    found = [[text] for text in texts]
+    for source in dict.fromkeys(each for each in sources if each != target):
         slot = model_between(call.service.models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
         own = [texts[place] for place in places]
