@@ -45,12 +45,14 @@ def trainer(tmp_path):
         scores=lambda step, retries: {"loss": 1.0},
         objective=None,
         folder="run",
+        group=None,
         **options,
     ):
         torch.manual_seed(0)  # not the seed of the settings
         inputs = torch.randn(ROWS, 4)
+        model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
         made = Trainer(
-            nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3)),
+            model,
             objective or LabelCrossEntropy(),
             Loader(
                 TensorExamples(inputs, inputs[:, :3].argmax(dim=1)), LoaderSettings(batch_examples=5), seed=1
@@ -60,6 +62,7 @@ def trainer(tmp_path):
             {},
             validate=lambda model: scores(made.state.step, made.state.watch.retries),
             report=lambda record: None,
+            distributed=None if group is None else ReplicatedModel(model, group),
             **options,
         )
         return made
@@ -180,6 +183,15 @@ def test_after_a_rollback_the_masks_are_others(trainer):
     assert current.train().rollbacks == 1
     assert objective.seeds == [settings.seed] * 6 + [settings.seed + 1] * (len(objective.seeds) - 6)
     assert len(objective.seeds) == 6 + 12 - 4, "from the checkpoint of step 4"
+
+
+def test_updates_that_were_launched_before_a_rollback_are_not_counted(trainer, monkeypatch):
+    """As on a GPU, where the next one is launched before it is known that one was not finite."""
+    monkeypatch.setattr("regard.training.trainer.may_be_read_later", lambda *_: True)
+    shown, settings = [], dataclasses.replace(SETTINGS, nonfinite_skips=0)
+    state = trainer(settings, objective=SometimesNaN(5), update=shown.append).train()
+    assert state.rollbacks == 1
+    assert [update.step for update in shown] == [*range(1, 13)]
 
 
 def test_another_number_of_processes_continues_with_new_masks(trainer):
