@@ -146,6 +146,7 @@ class Trainer:
     def _train(self) -> None:
         self.model.train()
         self._counted = time.perf_counter()
+        self.records.restart(self.state.target_tokens)
         while True:
             self.pace.start()
             signal = self.group.maximum(self.stop() or 0)
