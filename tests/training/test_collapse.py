@@ -443,7 +443,10 @@ def test_without_an_entropy_a_loss_that_also_rises_is_a_divergence():
     """As of objectives of one's own: the first update alone may have had easy targets."""
     far, further, nearer = ([9.0] * 5, {}), ([20.0] * 5, {}), ([8.0] * 5, {})
     assert "far above" in young(([2.0], {}), far, further, entropy=None)[-1]
+    assert "far above" in young(([0.5], {}), ([1.5] * 5, {}), ([1.8] * 5, {}), entropy=None)[-1]
     assert young(([2.0], {}), far, nearer, nearer, entropy=None) == [None] * 4, "it falls"
+    assert young(([2.0], {}), far, far, far, entropy=None) == [None] * 4, "it stays"
+    assert young(([0.0], {}), nearer, far, further, entropy=None) == [None] * 4, "no multiple of nothing"
     assert young(([-2.0], {}), ([-3.0] * 5, {}), ([-2.5] * 5, {}), entropy=None) == [None] * 3, "a density"
     better = [(losses, {"loss": 3.0 - step}) for step, (losses, _) in enumerate((([2.0], {}), far, further))]
     assert young(*better, entropy=None) == [None] * 3, "the validation loss falls"
