@@ -108,9 +108,11 @@ def test_tokens_per_second_are_those_of_training_alone(trainer, monkeypatch):
 
 
 def test_each_update_is_shown_with_its_own_time(trainer, monkeypatch):
-    shown = []
-    current = timed(trainer, Clock(monkeypatch), update=shown.append)
+    shown, steps = [], []
+    current = timed(trainer, Clock(monkeypatch))
+    current.update = lambda update: (shown.append(update), steps.append(current.state.step))
     current.train()
+    assert steps == [update.step for update in shown], "at once, where nothing waits for a device"
     assert [update.step for update in shown] == [*range(1, 13)]
     assert {(update.seconds, update.targets, update.learning_rate) for update in shown} == {(1.0, 5, 0.01)}
     assert [update.is_reported for update in shown] == [step % 4 == 0 for step in range(1, 13)]
