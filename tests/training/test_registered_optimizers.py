@@ -408,11 +408,12 @@ def test_a_tensor_of_one_number_in_a_group_is_restored():
 
 def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():
     """As those that PyTorch computes for a list of tensors at once."""
-    register_optimizer("mine")(
-        lambda groups: Storing(
-            groups, lambda weight: [torch.arange(6.0).split(2)[part] for part in (1, 0, 2)]
-        )
-    )
+
+    def parts(weight):
+        first, second, third = torch.arange(6.0).split(2)
+        return [second, first, third]
+
+    register_optimizer("mine")(lambda groups: Storing(groups, parts))
     net = network()
     optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
     steps(net, optimizer)
