@@ -17,9 +17,10 @@ __all__ = ["trainer"]
 def test_without_validation_the_last_weights_are_the_best_also_of_a_run_that_was_made_shorter(trainer):
     """They are kept once: of a run that is finished nothing is validated again."""
     shorter = dataclasses.replace(SETTINGS, max_steps=6)
-    current = trainer(dataclasses.replace(SETTINGS, keep=9))
-    current.validate = None
-    current.train()
+    for _ in range(2):
+        current = trainer(dataclasses.replace(SETTINGS, keep=9))
+        current.validate = None
+        assert current.train().validations.count == 4
     current.run.remove_after(6)
     for _ in range(2):
         current = trainer(shorter)
