@@ -49,6 +49,8 @@ class ForkedTests:
             stdout=subprocess.PIPE,
             text=True,
         )
+        if source is not None:
+            self.run({}, source)  # waits until the program is loaded: its files may change then
 
     def run(
         self, tests: Mapping[str, float], source: Path, change: ChangedFunction | None = None

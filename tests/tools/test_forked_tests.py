@@ -117,6 +117,7 @@ def test_a_process_that_has_loaded_the_program_runs_tests_with_another_body_of_a
     change = mutant.function(str(program))
     usual = {f"test_program.py::{name}": 1.0 for name in ("test_first", "test_it")}
     with ForkedTests(tmp_path, program.parent, ["test_program.py"]) as loaded:
+        program.write_text(mutant.text, "utf-8")  # it was loaded before
         assert loaded.run(usual, program.parent)[0] == 0
         assert loaded.run(usual, program.parent, change) == (1, "test_program.py::test_it")
         assert loaded.run(usual, program.parent)[0] == 0

@@ -219,7 +219,9 @@ def test_a_training_loss_stuck_at_the_entropy_of_the_targets_is_a_collapse(shard
     _, state = trained(shards, tmp_path, huge, scores=lambda step, retries: {"loss": 9.0}, entropy=entropy)
     assert state.step == huge.max_steps
     assert [record["to"] for record in collapses(tmp_path)] == [0, 0, None]
-    assert all("training loss" in record["why"] for record in collapses(tmp_path))
+    for record in collapses(tmp_path):
+        assert "training loss" in record["why"]
+        assert "does the loss" not in record["why"], "only one of your own is doubted"
 
 
 def test_without_retries_a_collapse_is_only_reported(shards, tmp_path):
@@ -441,7 +443,10 @@ def test_without_an_entropy_a_loss_that_also_rises_is_a_divergence():
     """As of objectives of one's own: the first update alone may have had easy targets."""
     far, further, nearer = ([9.0] * 5, {}), ([20.0] * 5, {}), ([8.0] * 5, {})
     assert "far above" in young(([2.0], {}), far, further, entropy=None)[-1]
+    assert "far above" in young(([0.5], {}), ([1.5] * 5, {}), ([1.8] * 5, {}), entropy=None)[-1]
     assert young(([2.0], {}), far, nearer, nearer, entropy=None) == [None] * 4, "it falls"
+    assert young(([2.0], {}), far, far, far, entropy=None) == [None] * 4, "it stays"
+    assert young(([0.0], {}), nearer, far, further, entropy=None) == [None] * 4, "no multiple of nothing"
     assert young(([-2.0], {}), ([-3.0] * 5, {}), ([-2.5] * 5, {}), entropy=None) == [None] * 3, "a density"
     better = [(losses, {"loss": 3.0 - step}) for step, (losses, _) in enumerate((([2.0], {}), far, further))]
     assert young(*better, entropy=None) == [None] * 3, "the validation loss falls"

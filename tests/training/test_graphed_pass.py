@@ -289,6 +289,7 @@ def changes():
     yield "a norm's epsilon", lambda model: setattr(model.norm, "eps", 0.5)
     yield "an activation", lambda model: setattr(model.blocks[1].feed_forward, "activation", torch.sigmoid)
     yield "a method", lambda model: setattr(model, "project", lambda hidden: model.output(hidden) * 2)
+    yield "another buffer", lambda model: model.norm.register_buffer("scale", torch.ones(1))
     yield "evaluation", lambda model: model.blocks[0].eval()
 
 

@@ -137,6 +137,20 @@ def test_the_next_token_of_running_text_is_a_label(smoothing):
     assert ours.num_targets == plain.num_targets
 
 
+@pytest.mark.parametrize("kind", [CrossEntropy, NextToken, LabelCrossEntropy])
+def test_the_loss_of_the_logits_is_that_of_the_batch(kind):
+    config = DecoderOnlyConfig(vocab_size=12, d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)
+    ids = torch.tensor([[4, 5, 6], [7, 8, 9]])
+    texts = TextBatch(ids=ids, labels=ids + 1, documents=None, lines=torch.arange(2))
+    net, batch = (
+        (model(), batch_of()) if kind is CrossEntropy else (build_model(config, seed=1).eval(), texts)
+    )
+    objective = kind(smoothing=0.1)
+    one, other = objective(net, batch), objective.of_logits(*objective.logits(net, batch))
+    torch.testing.assert_close((one.total, one.nll), (other.total, other.nll))
+    assert one.num_targets == other.num_targets
+
+
 def test_targets_that_are_found_before_are_those_that_count():
     """A GPU need not be waited for then."""
     config = DecoderOnlyConfig(vocab_size=40, d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)

@@ -17,7 +17,7 @@ from regard.models.recurrent import RecurrentConfig
 from regard.training import gradients
 from regard.training.fitting import fit
 from regard.training.gradients import Gradients
-from regard.training.objective import CrossEntropy, Loss, NextToken
+from regard.training.objective import CrossEntropy, LabelCrossEntropy, Loss, NextToken
 from regard.training.recomputation import blocks_of, recomputed, refuse_without_blocks
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
@@ -209,12 +209,16 @@ def test_a_forward_that_was_patched_before_is_used_and_stays():
     assert block.forward is patched
 
 
-def test_a_model_without_blocks_is_refused():
+def test_a_model_without_blocks_is_refused(tmp_path):
     sizes = {"src_vocab_size": 20, "tgt_vocab_size": 20, "d_model": 8, "d_embedding": 8}
     model = build_model(RecurrentConfig.from_table({}, **sizes), seed=0)
     with pytest.raises(RecipeError, match=r"recompute_activations = true, but .* has no list of `blocks`"):
         refuse_without_blocks(model)
     refuse_without_blocks(build_model(PAIRS, seed=0))
+    rows = TensorExamples(torch.ones(2, 3), torch.tensor([0, 1]))
+    settings = TrainingSettings(recompute_activations=True)
+    with pytest.raises(RecipeError, match="no list of `blocks`"):
+        fit(nn.Linear(3, 2), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=settings)
 
 
 def test_a_run_recomputes_if_its_settings_say_so_and_ends_with_the_same_weights(tmp_path, monkeypatch):

@@ -354,6 +354,10 @@ CANNOT = {
     "complex128": (lambda weight: torch.ones(2, dtype=torch.complex128), "a tensor of torch.complex128"),
     "float8": (lambda weight: torch.ones(2).to(torch.float8_e4m3fn), "a tensor of torch.float8_e4m3fn"),
     "sparse": (lambda weight: torch.ones(2).to_sparse(), "a tensor of torch.sparse_coo"),
+    "last number": (
+        lambda weight: weight.detach().flatten()[-1:],
+        "a tensor that shares the memory of the w",
+    ),
     "view": (lambda weight: weight.detach()[:1], "a tensor that shares the memory of the weight 0.weight"),
 }
 
@@ -404,14 +408,19 @@ def test_a_tensor_of_one_number_in_a_group_is_restored():
 
 def test_tensors_of_one_storage_that_do_not_overlap_are_tensors_of_their_own():
     """As those that PyTorch computes for a list of tensors at once."""
-    register_optimizer("mine")(lambda groups: Storing(groups, lambda weight: [*torch.arange(6.0).split(2)]))
+
+    def parts(weight):
+        first, second, third = torch.arange(6.0).split(2)
+        return [second, first, third]
+
+    register_optimizer("mine")(lambda groups: Storing(groups, parts))
     net = network()
     optimizer = build_optimizer(net, OptimizerSettings(kind="mine"))
     steps(net, optimizer)
     other = build_optimizer(net, OptimizerSettings(kind="mine"))
     restore_optimizer(net, other, *saved(net, optimizer))
     found = other.state[net[0].weight]["kept"]
-    assert [part.tolist() for part in found] == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
+    assert [part.tolist() for part in found] == [[2.0, 3.0], [0.0, 1.0], [4.0, 5.0]]
 
 
 def test_a_number_in_an_attribute_is_refused():
@@ -427,6 +436,22 @@ def test_a_number_in_an_attribute_is_refused():
     net = network()
     with pytest.raises(RunError, match="Counter changes its attribute 'count'"):
         steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
+
+
+def test_an_attribute_may_be_set_again_to_what_it_was():
+    class Setting(WithoutDecay):
+        def __init__(self, groups, later):
+            super().__init__(groups)
+            self.size, self.nothing, self.later = float("1234.5"), math.nan, later
+
+        def step(self, closure=None):
+            self.size = float(self.later)
+
+    net = network()
+    for later in ("1234.5", "7.0"):
+        register_optimizer("mine")(lambda groups, later=later: Setting(groups, later))
+        with nullcontext() if later == "1234.5" else pytest.raises(RunError, match="attribute 'size'"):
+            steps(net, build_optimizer(net, OptimizerSettings(kind="mine")))
 
 
 def test_what_an_attribute_keeps_is_refused():

@@ -16,7 +16,8 @@ from torch import nn
 
 from regard.data import LoaderSettings, TensorExamples
 from regard.errors import FolderError
-from regard.models import DecoderOnlyConfig, build_model
+from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.training import (
     LabelCrossEntropy,
     Loss,
@@ -34,6 +35,7 @@ from regard.training.run_arguments import (
     ARGUMENTS,
     _digest,
     _spread,
+    forget_what_changed,
     refuse_other_arguments,
     run_arguments,
 )
@@ -139,6 +141,22 @@ def test_without_a_checkpoint_nothing_is_refused(tmp_path):
     assert train(tmp_path / "run").step == 4
 
 
+def test_a_run_without_an_update_begins_again_with_other_arguments(tmp_path, monkeypatch):
+    """Its checkpoint of step 0 is of another model."""
+    monkeypatch.setattr(OPTIMIZERS, "added", {})
+
+    class Failing(torch.optim.SGD):
+        def step(self, closure=None):
+            raise ZeroDivisionError
+
+    register_optimizer("fails")(Failing)
+    failing = dataclasses.replace(SETTINGS, optimizer=OptimizerSettings(kind="fails"))
+    with pytest.raises(ZeroDivisionError):
+        train(tmp_path, model=network(width=6), settings=failing)
+    assert RunFolder(tmp_path).latest().step == 0
+    assert train(tmp_path).step == 4
+
+
 def test_a_run_that_fit_did_not_begin_is_refused(tmp_path):
     train(tmp_path / "run")
     (tmp_path / "run" / ARGUMENTS).unlink()
@@ -201,6 +219,46 @@ def test_settings_of_an_objective_count(make):
     assert described(make(1.0)) == described(make(1.0)) != described(make(2.0))
 
 
+@dataclasses.dataclass
+class Again:
+    """An objective that refers to itself."""
+
+    again: object = None
+
+    def __post_init__(self):
+        self.again = self
+
+    def __call__(self, model, batch):
+        return weighted(model, batch)
+
+
+def test_values_are_described_by_what_they_are():
+    def of(value):
+        return described(Weighted(value).loss)["of"]["weight"]
+
+    assert of(SimpleNamespace(a=1)) == "types.SimpleNamespace"
+    assert of(LabelCrossEntropy(smoothing=0.1))["smoothing"] == 0.1
+    assert of(LabelCrossEntropy).endswith("objective.LabelCrossEntropy")
+    assert described(weighted)["weight"] == 1.0, "a default"
+    many = {str(number): number for number in range(101)}
+    assert of(many) == of(dict(reversed(many.items()))) != of({**many, "0": 1})
+
+
+def test_an_objective_of_regard_is_described_without_its_code():
+    """So that a run is resumed by a later version."""
+    assert described(LabelCrossEntropy())["source"] is None
+    assert described(weighted)["source"]
+
+
+def test_the_config_of_a_model_counts_also_what_no_module_shows():
+    config = DecoderOnlyConfig(vocab_size=9, d_model=8, num_heads=2, d_ff=8, num_layers=1)
+    model, found = build_model(config, seed=1), []
+    for model.config in (config, dataclasses.replace(config, dropout=0.3)):
+        examples = TensorExamples(INPUTS, LABELS)
+        found.append(run_arguments(model, weighted, SETTINGS, LoaderSettings(), examples, None, None))
+    assert found[0]["model"] != found[1]["model"]
+
+
 def test_functions_that_refer_to_themselves_or_to_nothing_yet_are_described():
     def flat(values):
         return [each for value in values for each in flat(value)] if isinstance(values, list) else [values]
@@ -210,7 +268,11 @@ def test_functions_that_refer_to_themselves_or_to_nothing_yet_are_described():
 
     assert described(objective) == described(objective)
     later = 1.0
-    assert described(objective)["later"] == later
+    found = described(objective)
+    assert found["later"] == later
+    assert found["flat"]["flat"].endswith("<locals>.flat")
+    again = Again()
+    assert described(again)["again"].endswith(".Again")
 
 
 def test_examples_are_compared_by_their_first_epoch():
@@ -259,6 +321,19 @@ def test_what_a_run_changes_itself_is_not_compared(tmp_path):
         assert train(tmp_path, objective=objective, validate=validate, settings=settings).step == steps
     with pytest.raises(FolderError, match=r"objective\.weight was 1\.0, and is 2\.0"):
         train(tmp_path, objective=Counting(2.0), validate=validate)
+
+
+def test_a_value_that_becomes_another_kind_of_value_is_not_compared(tmp_path):
+    run = RunFolder(tmp_path)
+    arguments = {"model": {"a": 1}, "objective": {"a": {"b": 1}, "c": 2, "d": {"e": 3, "f": 4}, "g": None}}
+    afterwards = {"model": {"a": 2}, "objective": {"a": 1, "c": {"b": 1}, "d": {"e": 3, "f": 5}, "h": 6}}
+    forget_what_changed(run, arguments, arguments)
+    assert not (tmp_path / ARGUMENTS).exists()
+    forget_what_changed(run, arguments, afterwards)
+    assert json.loads((tmp_path / ARGUMENTS).read_text()) == {
+        "model": {"a": 1},
+        "objective": {"d": {"e": 3}},
+    }
 
 
 def test_another_loss_of_the_same_name_is_refused(tmp_path):
@@ -343,6 +418,13 @@ def test_five_differences_are_named_and_the_others_counted(tmp_path, monkeypatch
         refuse_other_arguments(run, new, 3)
     assert caught.value.message.endswith(f"settings.4 was 1, and is 2{more}")
     refuse_other_arguments(run, old, 3)
+
+
+def test_an_empty_text_is_shown_as_one(tmp_path, monkeypatch):
+    (tmp_path / ARGUMENTS).write_text(json.dumps({"settings": {"loss": ""}}))
+    monkeypatch.setattr(RunFolder, "latest", lambda self: SimpleNamespace(step=3))
+    with pytest.raises(FolderError, match=r"settings\.loss was '', and is mine"):
+        refuse_other_arguments(RunFolder(tmp_path), {"settings": {"loss": "mine"}}, 3)
 
 
 def test_digests_stay_those_of_runs_that_have_begun():

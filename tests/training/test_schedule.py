@@ -135,6 +135,23 @@ def test_a_value_that_cannot_work_is_refused_by_name_and_with_the_reason(wrong, 
     assert refused.value.hint
 
 
+def test_the_hint_of_a_rate_is_a_rate_and_for_noam_the_factor_of_the_paper():
+    for kind, hint in (("noam", "1 is the paper's factor"), ("cosine", "try 0.001")):
+        with pytest.raises(RecipeError, match="learning_rate must be above 0") as refused:
+            ScheduleSettings(kind=kind, learning_rate=0.0)
+        assert refused.value.hint == hint
+
+
+def test_types_are_those_of_a_recipe_and_a_schedule_is_a_function(registered, monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(RecipeError, match=r"max_steps must be an integer, not 2\.5"):
+        schedule(max_steps=2.5)
+    with pytest.raises(RecipeError, match="options must be numbers, texts and lists"):
+        ScheduleSettings(kind="mine", options={"function": math.sin})
+    with pytest.raises(UserError, match="the schedule 'mine'"):
+        register_schedule("mine")(0.5)
+
+
 @pytest.mark.parametrize("kind", ["noam", "inverse_square_root", "constant"])
 def test_a_final_rate_is_refused_where_the_kind_has_none(kind):
     with pytest.raises(RecipeError, match=f"final = 0.1 has no effect with kind = '{kind}'"):

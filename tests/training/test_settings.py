@@ -19,7 +19,7 @@ from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
 from regard.training.optimizer import OptimizerSettings
 from regard.training.schedule import ScheduleSettings
-from regard.training.settings import TrainingSettings
+from regard.training.settings import TrainingSettings, is_higher_better
 
 POSITIVE = ("max_steps", "accumulate", "report_every", "validate_every", "save_every")
 COUNTS = ("average_last", "patience", "nonfinite_skips", "seed")
@@ -43,6 +43,23 @@ def test_a_value_that_cannot_work_is_refused_by_name_and_the_nearest_that_can_is
     with pytest.raises(RecipeError, match=rf"training\.{name}"):
         TrainingSettings(**{name: wrong})
     assert getattr(TrainingSettings(**{name: least}), name) == least
+
+
+def test_a_seed_cannot_be_turned_off():
+    for name, hint in (("seed", "any whole number from 0 on"), ("patience", "0 turns it off")):
+        with pytest.raises(RecipeError, match=name) as refused:
+            TrainingSettings(**{name: -1})
+        assert refused.value.hint == hint
+
+
+def test_options_of_a_loss_are_what_a_recipe_can_have():
+    with pytest.raises(RecipeError, match=r"training\.loss_options must be numbers, texts and lists"):
+        TrainingSettings(loss="mine", loss_options={"function": math.sin})
+
+
+def test_only_metrics_that_are_known_or_have_a_sign_may_be_better_if_higher():
+    better = {"bleu": True, "loss": False, "+agreement": True, "-perplexity": False, "perplexity": False}
+    assert {metric: is_higher_better(metric) for metric in better} == better
 
 
 @pytest.mark.parametrize("name", ["patience", "average_last"])

@@ -18,6 +18,7 @@ from regard.errors import Interrupted
 from regard.training.collapse import DISTINCT, CollapseSettings
 from regard.training.gradients import Gradients
 from regard.training.objective import LabelCrossEntropy, Loss
+from regard.training.prefetch import BatchReader
 from regard.training.schedule import ScheduleSettings
 from regard.training.settings import TrainingSettings
 from regard.training.trainer import Trainer
@@ -45,12 +46,14 @@ def trainer(tmp_path):
         scores=lambda step, retries: {"loss": 1.0},
         objective=None,
         folder="run",
+        group=None,
         **options,
     ):
         torch.manual_seed(0)  # not the seed of the settings
         inputs = torch.randn(ROWS, 4)
+        model = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3))
         made = Trainer(
-            nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 3)),
+            model,
             objective or LabelCrossEntropy(),
             Loader(
                 TensorExamples(inputs, inputs[:, :3].argmax(dim=1)), LoaderSettings(batch_examples=5), seed=1
@@ -60,6 +63,7 @@ def trainer(tmp_path):
             {},
             validate=lambda model: scores(made.state.step, made.state.watch.retries),
             report=lambda record: None,
+            distributed=None if group is None else ReplicatedModel(model, group),
             **options,
         )
         return made
@@ -92,17 +96,23 @@ def timed(trainer, clock, settings=SETTINGS, **options):
 
 
 def test_tokens_per_second_are_those_of_training_alone(trainer, monkeypatch):
-    current = timed(trainer, Clock(monkeypatch))
-    current.train()
+    clock = Clock(monkeypatch)
+    for steps, objective in ((6, SometimesNaN()), (12, SometimesNaN(2))):  # step 8 goes back to 6, once
+        settings = dataclasses.replace(SETTINGS, max_steps=steps, nonfinite_skips=0)
+        current = timed(trainer, clock, settings, objective=objective)
+        clock.passes(50.0)  # before training
+        current.train()
     reports = [record for record in current.run.metrics() if record["kind"] == "train"]
     assert [record["step"] for record in reports] == [4, 8, 12]
     assert [record["tokens_per_second"] for record in reports] == [5.0, 5.0, 5.0], "5 labels an update"
 
 
 def test_each_update_is_shown_with_its_own_time(trainer, monkeypatch):
-    shown = []
-    current = timed(trainer, Clock(monkeypatch), update=shown.append)
+    shown, steps = [], []
+    current = timed(trainer, Clock(monkeypatch))
+    current.update = lambda update: (shown.append(update), steps.append(current.state.step))
     current.train()
+    assert steps == [update.step for update in shown], "at once, where nothing waits for a device"
     assert [update.step for update in shown] == [*range(1, 13)]
     assert {(update.seconds, update.targets, update.learning_rate) for update in shown} == {(1.0, 5, 0.01)}
     assert [update.is_reported for update in shown] == [step % 4 == 0 for step in range(1, 13)]
@@ -171,15 +181,28 @@ class SometimesNaN:
         return Loss(total=loss.total * factor, nll=loss.nll * factor, num_targets=loss.num_targets)
 
 
-def test_after_a_rollback_the_masks_are_others(trainer):
+def test_after_a_rollback_the_masks_are_others(trainer, monkeypatch):
     """The same masks would give the same loss that is not finite."""
     objective = SometimesNaN(5, 6)
     settings = dataclasses.replace(SETTINGS, nonfinite_skips=1)
-    current = trainer(settings, objective=objective)
+    current, closed = trainer(settings, objective=objective), []
+    monkeypatch.setattr(BatchReader, "close", lambda self: closed.append(current.state.step))
     current.model.eval()
     assert current.train().rollbacks == 1
+    assert closed == [4, 12], "what was read ahead is dropped"
     assert objective.seeds == [settings.seed] * 6 + [settings.seed + 1] * (len(objective.seeds) - 6)
     assert len(objective.seeds) == 6 + 12 - 4, "from the checkpoint of step 4"
+
+
+def test_updates_that_were_launched_before_a_rollback_are_not_counted(trainer, monkeypatch):
+    """As on a GPU, where the next one is launched before it is known that one was not finite."""
+    monkeypatch.setattr("regard.training.trainer.may_be_read_later", lambda *_: True)
+    settings = dataclasses.replace(SETTINGS, nonfinite_skips=0, save_every=12, validate_every=12)
+    shown, current = [], trainer(settings, objective=SometimesNaN(5))
+    current.update = lambda update: shown.append((update.step, current.state.step - update.step))
+    assert current.train().rollbacks == 1
+    assert [step for step, _ in shown] == [1, 2, 3, 4, *range(1, 13)]
+    assert max(ahead for _, ahead in shown) == 1, "one more is launched before the numbers of one are read"
 
 
 def test_another_number_of_processes_continues_with_new_masks(trainer):
@@ -302,13 +325,15 @@ def test_gradients_are_the_mean_over_the_targets_of_all_processes(trainer):
         torch.testing.assert_close(one, both)
 
 
-def test_a_model_is_validated_without_dropout_and_trained_with_it(trainer):
-    current, seen = trainer(), []
+def test_a_model_is_validated_without_dropout_and_trained_with_it(trainer, monkeypatch):
+    current, seen, forgotten = trainer(), [], []
+    monkeypatch.setattr("regard.training.trainer.forget_step", forgotten.append)
     current.validate = lambda model: seen.append((model.training, torch.is_grad_enabled())) or {"loss": 1.0}
     current.train()
     assert len(seen) >= 4
     assert set(seen) == {(False, False)}
     assert current.model.training
+    assert forgotten == [current.model] * len(seen), "what decodes with weights that will change"
 
 
 # Going back

@@ -97,6 +97,12 @@ def test_a_compiled_module_is_an_objective():
     refuse_other_inputs(nn.Linear(4, 3), objective, TensorExamples(torch.randn(8, 4), torch.arange(8) % 3))
 
 
+def test_a_single_example_is_enough():
+    refuse_other_inputs(
+        nn.Linear(4, 3), LabelCrossEntropy(), TensorExamples(torch.ones(1, 4), torch.tensor([2]))
+    )
+
+
 @pytest.mark.parametrize("name", ["validate", "report"])
 def test_a_validation_or_a_report_without_arguments_is_refused(tmp_path, name):
     with pytest.raises(UserError, match=f"`{name}`: too many positional arguments"):

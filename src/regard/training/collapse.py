@@ -94,7 +94,7 @@ class CollapseDetector:
         self.nll += nll
         self.tokens += tokens
         self.updates += 1
-        if self.start is None and tokens:
+        if self.start is None:
             self.start = nll / tokens
 
     def count_skipped(self) -> None:

@@ -255,12 +255,13 @@ class Recorded:
                 replay()
                 problem = self._difference(run, before, result, gradients)
         except Exception as error:  # noqa: BLE001, the pass itself has run; kernels can fail in many ways
-            replay, problem = None, next(iter(str(error).splitlines()), type(error).__name__)
+            problem = next(iter(str(error).splitlines()), type(error).__name__)
             _new_generator(self._device)
         _set_generator_state(self._device, after)
-        if replay is None or problem is not None:
+        if problem is not None:
             self._result, self._gradients = result, gradients
-            raise NotRecorded(problem or "", result)
+            raise NotRecorded(problem, result)
+        assert replay is not None
         return replay
 
     def _kept(self, gradient: Tensor | None) -> Tensor | None:
@@ -346,13 +347,11 @@ def _is_equal(one: Tensor, two: Tensor) -> bool:
 
 def are_close(found: tuple[Tensor | None, ...], expected: tuple[Tensor | None, ...]) -> bool:
     """True if all tensors are finite, and equal up to `TOLERANCE` of their norm or a little of all norms."""
-    if any((one is None) != (two is None) for one, two in zip(found, expected, strict=True)):
+    if [each is None for each in found] != [each is None for each in expected]:
         return False
-    pairs = [
-        (one, two) for one, two in zip(found, expected, strict=True) if one is not None and two is not None
-    ]
-    sizes = torch.stack([two.norm() for _, two in pairs])
-    differences = torch.stack([(one - two).norm() for one, two in pairs])
+    ones, twos = ([each for each in tensors if each is not None] for tensors in (found, expected))
+    sizes = torch.stack([two.norm() for two in twos])
+    differences = torch.stack([(one - two).norm() for one, two in zip(ones, twos, strict=True)])
     return bool((differences <= TOLERANCE * (sizes + BESIDE_ALL * sizes[1:].norm())).all())
 
 

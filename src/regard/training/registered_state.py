@@ -40,12 +40,11 @@ Weights = Mapping[str, Tensor]
 
 def is_registered(optimizer: torch.optim.Optimizer) -> bool:
     """True after `remember_start`."""
-    return "is_registered" in vars(optimizer)
+    return "attributes_at_start" in vars(_parts(optimizer)[0])
 
 
 def remember_start(optimizer: torch.optim.Optimizer) -> None:
     """Notes what a new optimiser is made with, so that it is known what changes later."""
-    vars(optimizer)["is_registered"] = True
     for part in _parts(optimizer):
         vars(part)["attributes_at_start"] = _attributes(part)
 
@@ -271,14 +270,14 @@ def _refuse_other_places(optimizer: torch.optim.Optimizer, weights: Weights) -> 
             if name not in OF_PYTORCH and not is_same:
                 raise _in_an_attribute(part, f"changes its attribute {name!r}")
         for name, value in vars(part).items():
-            if name not in _of_each() and name != "joined_parts" and _keeps(value, own):
+            if name not in _of_each() and _keeps(value, own):
                 raise _in_an_attribute(part, f"keeps tensors in its attribute {name!r}")
 
 
 @cache
 def _of_each() -> frozenset[str]:
     """The attributes that each optimiser has. The first optimiser of a process takes PyTorch a second."""
-    return frozenset(vars(torch.optim.SGD([torch.zeros(1)])))
+    return frozenset(vars(torch.optim.SGD([torch.zeros(())])))
 
 
 def _keeps(value: object, own: set[int]) -> bool:

@@ -138,20 +138,20 @@ def with_factor_of_run(run: RunFolder, settings: TrainingSettings) -> tuple[Trai
 
 def forget_what_changed(run: RunFolder, arguments: Description, afterwards: Description) -> None:
     """Drops from the folder what a run changes in its own arguments, such as a counter of an objective."""
-    kept = {**_common(arguments, afterwards), "model": arguments["model"]}
+    kept = {**_unchanged(arguments, afterwards), "model": arguments["model"]}
     if kept != arguments:
         run.write_text(ARGUMENTS, json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
 
-def _common(old: Any, new: Any) -> Any:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        both = {key: (old[key], new[key]) for key in old if key in new}
-        return {
-            key: _common(*pair)
-            for key, pair in both.items()
-            if pair[0] == pair[1] or isinstance(pair[0], Mapping)
-        }
-    return old
+def _unchanged(old: Description, new: Description) -> Description:
+    """The values that are the same in both."""
+    found: Description = {}
+    for key in old.keys() & new.keys():
+        if isinstance(old[key], dict) and isinstance(new[key], dict):
+            found[key] = _unchanged(old[key], new[key])
+        elif old[key] == new[key]:
+            found[key] = old[key]
+    return found
 
 
 def _changes(old: Any, new: Any, name: str = "") -> list[str]:

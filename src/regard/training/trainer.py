@@ -148,6 +148,7 @@ class Trainer:
     def _train(self) -> None:
         self.model.train()
         self._counted = time.perf_counter()
+        self.records.restart(self.state.target_tokens)
         while True:
             self.pace.start()
             signal = self.group.maximum(self.stop() or 0)
@@ -163,7 +164,7 @@ class Trainer:
             if finished:
                 break
             self._update()
-        if self.validate is not None and self.state.step and not self.state.best_step:
+        if self.validate is not None and not self.state.best_step:
             raise RunError(
                 f"training diverged: no validation until step {self.state.step} has a score that is a number",
                 "try a lower training.schedule.learning_rate, a longer warm-up or training.clip_norm = 1.0",
@@ -274,8 +275,9 @@ class Trainer:
 
     def _is_finished(self) -> bool:
         patience = self.settings.patience
-        stale = patience > 0 and self.state.validations_since_best >= patience
-        return stale or self.state.step >= self.settings.max_steps
+        if patience and self.state.validations_since_best >= patience:
+            return True
+        return self.state.step >= self.settings.max_steps
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -326,7 +328,7 @@ class Trainer:
     def _average_last(self) -> None:
         """Validates the mean of the last checkpoints, which becomes the best model if it is better."""
         step = self.state.step
-        if not step or self.settings.average_last < 2:
+        if not self.settings.average_last:
             return
         if self.group.broadcast(self.records.has_average(step)) and not self._best_was_lost:
             return
