@@ -683,7 +683,7 @@ def evaluate(
     `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
     the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
     TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
-    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    are in nats, and the errors of numbers have the unit of the labels. The score of BLEU has its
     `brevity_penalty`, its `precisions` and both lengths.
 
     Args:

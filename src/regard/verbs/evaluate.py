@@ -12,6 +12,7 @@ from regard import console
 from regard.counted import counted
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore
+from regard.evaluation.class_scores import ClassScore, class_scores
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import BleuScore, Score
 from regard.training.threads import unchanged_threads
@@ -45,7 +46,8 @@ OF_PAIRS = ["metric", "lowercase", "tokenize", *(each.name for each in dataclass
 class Evaluation:
     """The scores of a model on test data, with signatures and 95 % intervals.
 
-    `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j.
+    `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j. `classes` has the
+    precision, recall and F1 of each label, and `entity_types` those of each type of entities, of a tagger.
     """
 
     model: Path | None  # None: translations that existed already
@@ -54,6 +56,8 @@ class Evaluation:
     scores: list[Score]
     labels: tuple[str, ...] = ()
     confusion: list[list[int]] | None = None
+    classes: Sequence[ClassScore] = ()
+    entity_types: Sequence[ClassScore] = ()
 
     @property
     def title(self) -> str:
@@ -75,7 +79,13 @@ class Evaluation:
         }
         if self.confusion is None:
             return fields
-        return {**fields, "labels": list(self.labels), "confusion": self.confusion}
+        fields |= {"labels": list(self.labels), "confusion": self.confusion}
+        fields["classes"] = [asdict(each) for each in self.classes]
+        return (
+            {**fields, "entity_types": [asdict(each) for each in self.entity_types]}
+            if self.entity_types
+            else fields
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +143,7 @@ def evaluate(
     `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
     the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
     TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
-    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    are in nats, and the errors of numbers have the unit of the labels. The score of BLEU has its
     `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
@@ -252,6 +262,9 @@ def _evaluate_on_test_data(
         f"{test_data.size}; device: {loaded.model.device}, {counted(torch.get_num_threads(), 'thread')}"
     )
     report = test_data.evaluate(loaded.model)
+    classes = report.classes
+    if not classes and report.confusion is not None:
+        classes = class_scores(report.confusion, loaded.labels)
     return Evaluation(
         model=loaded.path,
         examples=test_data.size,
@@ -259,6 +272,8 @@ def _evaluate_on_test_data(
         scores=report.scores,
         labels=loaded.labels,
         confusion=None if report.confusion is None else report.confusion.tolist(),
+        classes=classes,
+        entity_types=report.entity_types,
     )
 
 
