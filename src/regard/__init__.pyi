@@ -417,16 +417,18 @@ def compare(
     src: str | Path | None = None,
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
+    labels: bool | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Comparison]:
-    """Score the translations of one system, or compare those of several with the first, the baseline.
+    """Score the outputs of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
+    Translations have BLEU, chrF++, chrF and TER, with sacreBLEU's paired bootstrap resampling (Koehn 2004),
+    and one tokeniser for all systems. Labels have accuracies, with McNemar's exact test.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one system alone has scores and
-            intervals.
+        systems: a file of translations or labels by each system, the baseline first; one system alone has
+            scores and intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -435,13 +437,14 @@ def compare(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
+        labels: True if each line is the label of a class; None: if all files share a few different lines.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
             used.
-        UserError: a metric lacks what it reads.
+        UserError: a metric lacks what it reads, a system is a folder, or labels are given another metric.
         FolderError: a folder is not a metric.
     """
 
