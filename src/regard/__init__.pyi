@@ -1790,7 +1790,8 @@ def classify_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1838,7 +1839,8 @@ def embed_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1887,7 +1889,8 @@ def fill_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2012,7 +2015,8 @@ def generate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2061,7 +2065,8 @@ def score_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2190,7 +2195,8 @@ def summarize_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2241,7 +2247,8 @@ def tag_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2391,7 +2398,8 @@ def translate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -3044,7 +3052,8 @@ def tokenize_corpus(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
             the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
 
     Raises:
         RecipeError: the recipe is that of another task. DataError: there is no such input, an input has

@@ -182,7 +182,8 @@ def evaluate(
             pairs, columns = _pairs(data, columns), ()
     has_files = src is not None and data is None and bool(references or metrics)
     if pairs is None and hypotheses is None and not has_files:
-        only_on_pairs = bleu != BleuSettings() or options != OPTIONS or runtime.changes_model
+        only_on_pairs = [*_changed(bleu, BleuSettings()), *_changed(options, OPTIONS)]
+        only_on_pairs += ["precision"] if runtime.changes_model else []
         _refuse_with_test_data(src, references, metrics, only_on_pairs)
         table = None if data is None else str(data), [str(each) for each in columns]
         return _evaluate_on_test_data(open_model(model, runtime), table, controls, context)
@@ -220,7 +221,7 @@ def _refuse_with_test_data(
     src: str | Path | None,
     references: Sequence[str | Path],
     metrics: Sequence[AnyModel],
-    only_on_pairs: bool,
+    only_on_pairs: Sequence[str],
 ) -> None:
     """Raise a UserError for what is for the translations of a file, where test data are scored."""
     if metrics and src is None:
@@ -234,9 +235,16 @@ def _refuse_with_test_data(
         )
     if only_on_pairs:
         raise UserError(
-            f"by_length, {', '.join(OF_PAIRS[1:])} and precision are for translations of a file",
-            "give src and ref; test data are scored by the recipe's [validation]",
+            f"test data are scored without {' and '.join(only_on_pairs)}",
+            "leave it out: it is for translations of a file (src and ref); test data are scored by the"
+            " recipe's [validation]",
         )
+
+
+def _changed(settings: Any, defaults: Any) -> list[str]:
+    """The names of the settings that are not the defaults."""
+    names = [each.name for each in dataclasses.fields(defaults)]
+    return [name for name in names if getattr(settings, name) != getattr(defaults, name)]
 
 
 def _refuse_decoding(

@@ -8,6 +8,7 @@ from regard.data.tables import open_table
 from regard.errors import DataError
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import Roles, roles_of
+from regard.verbs.proposals.corpus_finding import sides_of
 
 COUNT = 60
 
@@ -118,3 +119,8 @@ def test_words_for_a_missing_value_are_named_and_left_out_beside_numbers(tmp_pat
 def test_a_regression_of_few_numbers_says_that_they_may_be_classes(tmp_path):
     [note] = labelled(tmp_path, ["0.5", "1.0", "1.5"]).notes
     assert note == "there are 3 different numbers; with --task classification each is a class"
+
+
+def test_both_sides_of_one_file_are_named_once():
+    assert sides_of(("a.en", "a.de")) == "a.en and a.de"
+    assert sides_of(("pairs.tsv", "pairs.tsv")) == "both sides of pairs.tsv"
