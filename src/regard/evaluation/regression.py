@@ -1,4 +1,4 @@
-"""Regression metrics: absolute and squared errors, R2, correlations of values and ranks, with intervals."""
+"""Regression metrics: errors, R2, correlations of values and of ranks, with intervals."""
 
 from collections.abc import Callable, Sequence
 
