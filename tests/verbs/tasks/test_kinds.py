@@ -326,7 +326,7 @@ def test_test_data_are_translated_with_the_controls_of_a_call(runs):
         ({"data": "nowhere.txt"}, DataError, "nowhere.txt"),
         ({"src": "a"}, UserError, "do not go together"),
         ({"beam_size": 3}, UserError, "has no beam search"),
-        ({"lowercase": True}, UserError, "by_length, lowercase"),
+        ({"lowercase": True}, UserError, "scored without lowercase"),
         ({"data": "a", "src": "a", "ref": "b"}, UserError, "do not go together"),
     ],
 )
