@@ -417,16 +417,18 @@ def compare(
     src: str | Path | None = None,
     tokenize: Literal["auto", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab", "spm", "flores101", "flores200", "spBLEU-1K", "none"] = "auto",
     lowercase: bool = False,
+    labels: bool | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> list[Comparison]:
-    """Score the translations of one system, or compare those of several with the first, the baseline.
+    """Score the outputs of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
+    Translations have BLEU, chrF++, chrF and TER, with sacreBLEU's paired bootstrap resampling (Koehn 2004),
+    and one tokeniser for all systems. Labels have accuracies, with McNemar's exact test.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one system alone has scores and
-            intervals.
+        systems: a file of translations or labels by each system, the baseline first; one system alone has
+            scores and intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -435,13 +437,14 @@ def compare(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
+        labels: True if each line is the label of a class; None: if all files share a few different lines.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
             used.
-        UserError: a metric lacks what it reads.
+        UserError: a metric lacks what it reads, a system is a folder, or labels are given another metric.
         FolderError: a folder is not a metric.
     """
 
@@ -683,7 +686,7 @@ def evaluate(
     `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
     the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
     TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
-    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    are in nats, and the errors of numbers have the unit of the labels. The score of BLEU has its
     `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
@@ -1787,7 +1790,8 @@ def classify_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1835,7 +1839,8 @@ def embed_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1884,7 +1889,8 @@ def fill_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2009,7 +2015,8 @@ def generate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2058,7 +2065,8 @@ def score_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2187,7 +2195,8 @@ def summarize_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2238,7 +2247,8 @@ def tag_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2388,7 +2398,8 @@ def translate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -3041,7 +3052,8 @@ def tokenize_corpus(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label, words, masks or log_prob]
+            [default: translation, summary, continuation, vector, label (of a number: value), words,
+            masks or log_prob]
 
     Raises:
         RecipeError: the recipe is that of another task. DataError: there is no such input, an input has

@@ -79,7 +79,7 @@ def test_mistakes_are_one_error_and_one_hint(capsys, place, vision_folder, encod
         "3 classes of its own": [
             *("classify", "--input", vision.parent / "images.npz", "--model", vision), *labels
         ],
-        "describes a class of images": ["classify", *file, "--model", texts, *labels],
+        "this model classifies no images": ["classify", *file, "--model", texts, *labels],
         "answer lines of text": [
             *("classify", *file, *both, "--shard", "1/2", "--output", place / "out"), *labels
         ],

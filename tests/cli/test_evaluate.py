@@ -58,7 +58,10 @@ def test_classes_are_scored_and_the_confusion_matrix_is_shown(printed):
     assert output[0].endswith("best: 10 texts")
     assert [line.split()[0] for line in output[1:3]] == ["accuracy", "macro-F1"]
     assert "columns: predicted classes" in output[4]
-    assert [line.split()[0] for line in output[5:]] == ["bad", "bad", "good", "precision", "accuracy"]
+    first = [line.split()[0] for line in output[5:] if line]
+    assert first == ["bad", "bad", "good", "precision", "accuracy", "class", "bad", "good"]
+    assert output[-3].split() == ["class", "count", "predicted", "precision", "recall", "F1"]
+    assert output[-1].split()[:2] == ["good", "5"]
 
 
 def test_programs_get_json(printed):
@@ -66,6 +69,10 @@ def test_programs_get_json(printed):
     assert found["examples"] == "40 texts"
     assert found["labels"] == ["bad", "good"]
     assert sum(map(sum, found["confusion"])) == 40
+    assert [(each["label"], each["count"]) for each in found["classes"]] == [("bad", 20), ("good", 20)]
+    assert sum(each["predicted"] for each in found["classes"]) == 40
+    macro = sum(each["f1"] for each in found["classes"]) / 2
+    assert macro == pytest.approx(found["scores"][1]["value"])
     assert {"name", "value", "low", "high", "signature"} <= set(found["scores"][0])
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard.evaluation.class_scores import class_scores
 from regard.evaluation.classification import (
     accuracy,
     bootstrap_interval,
@@ -38,6 +39,10 @@ def test_tables_keep_to_the_definitions(pairs):
         right = sum(t == m == number for t, m in pairs)
         scores.append(2 * right / (truth.count(number) + message.count(number)))
     assert macro_f1(table) == pytest.approx(np.mean(scores))
+    classes = [each for each in class_scores(table, "abcd") if each.count or each.predicted]
+    assert macro_f1(table) == pytest.approx(np.mean([each.f1 / 100 for each in classes]))
+    assert sum(each.recall * each.count for each in classes) == pytest.approx(100 * np.trace(table))
+    assert sum(each.precision * each.predicted for each in classes) == pytest.approx(100 * np.trace(table))
 
 
 @given(answers, st.permutations(range(4)))

@@ -2,7 +2,13 @@
 
 import pytest
 
-from regard.evaluation.entities import are_entity_labels, entities, entity_counts, entity_scores
+from regard.evaluation.entities import (
+    are_entity_labels,
+    entities,
+    entity_counts,
+    entity_scores,
+    entity_type_scores,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,10 @@ def test_only_all_that_is_right_counts():
     assert counts.tolist() == [[0, 1, 1], [1, 2, 2], [0, 1, 0]]
     assert entity_scores(counts) == {"precision": 1 / 4, "recall": 1 / 3, "f1": 2 / 7}
     assert set(entity_scores(entity_counts([["O"]], [["O"]])).values()) == {0.0}
+    x, y = entity_type_scores(true, predicted)
+    assert (x.label, x.count, x.predicted, x.f1) == ("X", 2, 2, 0.0)
+    assert (y.label, y.count, y.predicted, y.precision, y.recall) == ("Y", 1, 2, 50.0, 100.0)
+    assert y.f1 == pytest.approx(200 / 3)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from regard.evaluation.regression import correlation, mean_absolute_error, pairs_interval
+from regard.evaluation.regression import (
+    correlation,
+    determination,
+    mean_absolute_error,
+    pairs_interval,
+    rank_correlation,
+    root_mean_squared_error,
+)
 
 TRUTH = [1.0, 2.0, 4.0, 8.0]
 
@@ -11,6 +18,24 @@ TRUTH = [1.0, 2.0, 4.0, 8.0]
 def test_distances_are_in_the_unit_of_the_numbers():
     assert mean_absolute_error([2.0, 2.0, 2.0, 2.0], TRUTH) == pytest.approx((1 + 0 + 2 + 6) / 4)
     assert mean_absolute_error(TRUTH, TRUTH) == 0
+
+
+def test_squared_errors_and_the_share_of_the_variance_that_they_leave_out():
+    assert root_mean_squared_error([2.0, 2.0, 2.0, 2.0], TRUTH) == pytest.approx(
+        ((1 + 0 + 4 + 36) / 4) ** 0.5
+    )
+    assert determination(TRUTH, TRUTH) == 1
+    assert determination([sum(TRUTH) / 4] * 4, TRUTH) == 0
+    assert determination([-value for value in TRUTH], TRUTH) < 0
+    assert determination(TRUTH, [3.0] * 4) == 0
+
+
+def test_ranks_correlate_whatever_the_scale_and_equal_values_share_theirs():
+    assert rank_correlation([value**3 for value in TRUTH], TRUTH) == pytest.approx(1)
+    assert rank_correlation([1.0, 1.0, 2.0, 2.0], TRUTH) == pytest.approx(
+        correlation([1.5, 1.5, 3.5, 3.5], [1, 2, 3, 4])
+    )
+    assert rank_correlation([5.0] * 4, TRUTH) == 0
 
 
 def test_a_line_correlates_at_any_scale():

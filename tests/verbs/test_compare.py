@@ -100,3 +100,21 @@ def test_what_a_metric_lacks_and_a_source_without_a_metric_are_refused(numbers, 
         compare(systems, src=numbers / "src", metric=metrics / "source-joined")
     with pytest.raises(DataError, match="no reference"):
         compare(systems)
+
+
+def test_labels_are_compared_by_accuracy_and_not_as_translations(tmp_path):
+    for name, place in (("gold", 0), ("one", 0), ("two", 1)):
+        (tmp_path / name).write_text("spam\nham\n" * 20 if place == 0 else "ham\nham\n" * 20)
+    systems, ref = [tmp_path / "one", tmp_path / "two"], tmp_path / "gold"
+    [found] = compare(systems, ref=ref)
+    assert found.name == "accuracy"
+    assert [each.value for each in found.systems] == [100, 50]
+    assert compare(systems, ref=ref, labels=False)[0].name == "BLEU"
+    with pytest.raises(UserError, match="labels are compared with one file"):
+        compare(systems, ref=[ref, ref], labels=True)
+
+
+def test_a_folder_is_no_system(outputs):
+    with pytest.raises(UserError, match="is a folder; a system is a file of its outputs") as caught:
+        compare([outputs], ref=outputs / "ref")
+    assert "regard classify" in caught.value.hint

@@ -26,7 +26,13 @@ def test_a_tagger_of_entities_is_scored_by_its_entities(tmp_path):
     settings = {"overrides": FEW, "threads": 1, "quiet": True}
     found = train(written.recipe, out=tmp_path / "run", **settings).metrics
     assert {"entity_precision", "entity_recall", "entity_f1"} <= found.keys()
-    scores = {each.name: each for each in evaluate(model=tmp_path / "run", data=file).scores}
+    evaluation = evaluate(model=tmp_path / "run", data=file)
+    scores = {each.name: each for each in evaluation.scores}
+    assert {each.label: each.count for each in evaluation.entity_types}["ORG"] == 40
+    assert evaluation.to_dict()["entity_types"][0].keys() >= {"precision", "recall", "f1"}
+    in_recipe = evaluate(model=tmp_path / "run")
+    assert "|column:xpos|" in in_recipe.scores[0].signature
+    assert "|column:xpos|" in scores["accuracy"].signature
     assert scores["entity F1"].signature.startswith("entities:40|")
     assert scores.keys() == {"accuracy", "macro-F1", "entity precision", "entity recall", "entity F1"}
 

@@ -81,7 +81,7 @@ def test_scores_by_length_are_given_on_request(untrained, files):
 
 
 def test_scores_by_length_are_for_translations_only(untrained):
-    with pytest.raises(UserError, match="are for translations"):
+    with pytest.raises(UserError, match="test data are scored without by_length"):
         evaluate(model=untrained, by_length=True)
 
 

@@ -72,9 +72,12 @@ def command(
         return
     has_images = (bool(text) or file is not None) and reads_images(model)
     if labels and not has_images:
+        is_given = bool(text) or file is not None
+        problem = "this model classifies no images" if is_given else "there are no images"
         raise UserError(
-            "--label describes a class of images, and there are no images",
-            "give image files, and an image-text model such as CLIP",
+            f"--label describes a class of images, and {problem}",
+            "a classifier of texts has its own classes: leave --label out; for images give their files, and"
+            " an image-text model such as CLIP",
         )
     if has_images:
         images = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime)

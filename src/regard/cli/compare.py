@@ -21,6 +21,12 @@ from regard.verbs.shared.tokenize import Tokenize
 @options.metrics
 @options.tokenize
 @options.lowercase
+@click.option(
+    "--labels/--no-labels",
+    default=None,
+    help="Each line is the label of a class: compare accuracies. [default: if the files share few different"
+    " lines]",
+)
 @options.as_json
 @options.runtime
 def command(
@@ -30,14 +36,16 @@ def command(
     metric: tuple[Path, ...],
     tokenize: Tokenize,
     lowercase: bool,
+    labels: bool | None,
     as_json: bool,
     runtime: Runtime,
 ) -> None:
-    """Score translations of one system, or compare those of several, with significance.
+    """Score outputs of one system, or compare those of several, with significance.
 
-    Each SYSTEM is a file of translations, aligned with the references; the first of several is the baseline.
-    p is the probability of a difference at least as large by chance (paired bootstrap resampling,
-    Koehn 2004). All systems are scored with the same tokeniser.
+    Each SYSTEM is a file of translations or labels, one a line, aligned with the references; the first of
+    several is the baseline. p is the probability of a difference at least as large by chance: for
+    translations by paired bootstrap resampling (Koehn 2004), for labels by McNemar's exact test. All systems
+    are scored with the same tokeniser.
     """
     if not ref and not metric:
         raise UserError("--ref FILE is missing", "give the references that the systems are compared with")
@@ -53,6 +61,7 @@ def command(
         src=src,
         tokenize=tokenize,
         lowercase=lowercase,
+        labels=labels,
         runtime=runtime,
     )
     if as_json:

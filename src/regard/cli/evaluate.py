@@ -94,7 +94,7 @@ def command(
     """Score a model on test data: classes, labels, running text, translations.
 
     Without --data and --src the test data of the model's recipe are used. Scores have signatures and
-    95 % intervals; classifiers have a confusion matrix.
+    95 % intervals; classifiers have a confusion matrix, and precision, recall and F1 of each class.
 
     With --src and --ref, or pairs as --data, texts are translated and scored with sacreBLEU: BLEU, chrF++,
     chrF and TER; chrF++ comes first if the references have no spaces between words. With --hypotheses and
@@ -163,6 +163,20 @@ def _evaluate(settings: Mapping[str, Any], as_json: bool) -> None:
         console.table("", ("words of the source", "sentences", "BLEU"), rows)
     if evaluation.confusion is not None:
         console.print_confusion(evaluation.labels, evaluation.confusion)
+    if found := evaluation.entity_types or evaluation.classes:
+        rows = [
+            (
+                each.label,
+                each.count,
+                each.predicted,
+                *(f"{x:.2f}" for x in (each.precision, each.recall, each.f1)),
+            )
+            for each in found
+            if each.count or each.predicted
+        ]
+        name = "type of entity" if evaluation.entity_types else "class"
+        console.say("")
+        console.table("", (name, "count", "predicted", "precision", "recall", "F1"), rows)
 
 
 def _evaluate_sets(

@@ -7,10 +7,13 @@ which seqeval's default does not know, are E- and S-.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from jaxtyping import Int
+
+from regard.evaluation.class_scores import ClassScore
 
 LABEL = re.compile(r"(?:O|([BIESLU])-(.+))")
 ENDS = {"L": "E", "U": "S"}  # the letters of BILOU and of BIOES
@@ -56,6 +59,18 @@ def entity_counts(labels: Iterable[Sequence[str]], predictions: Iterable[Sequenc
     for true, predicted in zip(map(entities, labels), map(entities, predictions), strict=True):
         rows.append((len(true & predicted), len(predicted), len(true)))
     return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def entity_type_scores(
+    labels: Iterable[Sequence[str]], predictions: Iterable[Sequence[str]]
+) -> list[ClassScore]:
+    """The scores of each type of entities, such as PER, in the order of their names."""
+    right, predicted, true = Counter[str](), Counter[str](), Counter[str]()
+    for here, there in zip(map(entities, labels), map(entities, predictions), strict=True):
+        for counts, found in ((right, here & there), (predicted, there), (true, here)):
+            counts.update(kind for _, _, kind in found)
+    kinds = sorted({*predicted, *true} - {""})  # "": a label that is not known
+    return [ClassScore.of(kind, right[kind], predicted[kind], true[kind]) for kind in kinds]
 
 
 def entity_ratios(counts: EntityCounts) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -1,9 +1,10 @@
-"""Compare: scores of several systems' translations, and the significance of their differences."""
+"""Compare: scores of several systems' outputs, and the significance of their differences."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.errors import DataError, UserError
+from regard.evaluation.label_comparison import are_labels, compare_labels
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.translation import Comparison, compare_systems, refuse_no_system
 from regard.training.threads import unchanged_threads
@@ -33,15 +34,17 @@ def compare(
     src: str | Path | None = None,
     tokenize: Tokenize = "auto",
     lowercase: bool = False,
+    labels: bool | None = None,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> list[Comparison]:
-    """Score the translations of one system, or compare those of several with the first, the baseline.
+    """Score the outputs of one system, or compare those of several with the first, the baseline.
 
-    Uses sacreBLEU's paired bootstrap resampling (Koehn 2004), and one tokeniser for all systems.
+    Translations have BLEU, chrF++, chrF and TER, with sacreBLEU's paired bootstrap resampling (Koehn 2004),
+    and one tokeniser for all systems. Labels have accuracies, with McNemar's exact test.
 
     Args:
-        systems: a file of translations by each system, the baseline first; one system alone has scores and
-            intervals.
+        systems: a file of translations or labels by each system, the baseline first; one system alone has
+            scores and intervals.
         ref: one or several files of references, aligned with the translations line by line; none for a metric
             that reads sources alone.
         metric: one or several learned metrics, each a folder that `regard convert` writes of a COMET metric,
@@ -50,11 +53,12 @@ def compare(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
+        labels: True if each line is the label of a class; None: if all files share a few different lines.
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
             used.
-        UserError: a metric lacks what it reads.
+        UserError: a metric lacks what it reads, a system is a folder, or labels are given another metric.
         FolderError: a folder is not a metric.
     """
     names = [str(system) for system in systems]
@@ -65,9 +69,18 @@ def compare(
         )
     if src is not None and not several_models(metric):
         raise UserError("src is for learned metrics alone", "give a metric (--metric DIR), or leave src out")
+    _refuse_folders(names)
     texts = {name: lines_of(name) for name in names}
     references = references_of(ref)
     refuse_no_system(texts)
+    one_reference = len(references) == 1 and not several_models(metric) and tokenize == "auto"
+    if labels and not one_reference:
+        raise UserError(
+            "labels are compared with one file of labels, without a metric or a tokeniser",
+            "give one ref (--ref FILE), and leave the others out",
+        )
+    if labels or (labels is None and one_reference and are_labels([*texts.values(), *references])):
+        return [compare_labels(texts, references[0], lowercase=lowercase)]
     others = SourcesAndReferences(sources=None if src is None else lines_of(src), references=references)
     for name, lines in texts.items():
         if others.sources is not None:
@@ -82,3 +95,14 @@ def compare(
     elif tokenize != "auto" or lowercase:
         raise UserError("tokenize and lowercase are for BLEU, which needs ref", "give ref (--ref FILE)")
     return [*found, *(learned_comparison(each, texts, others) for each in metrics)]
+
+
+def _refuse_folders(systems: Sequence[str]) -> None:
+    """Raise a UserError for a system that is a folder, such as a model."""
+    for name in systems:
+        if Path(name).is_dir():
+            raise UserError(
+                f"{name} is a folder; a system is a file of its outputs, one a line",
+                f"write them first: regard translate --model {name} --input FILE --output OUT, or the labels"
+                " of regard classify",
+            )

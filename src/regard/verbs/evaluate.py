@@ -12,6 +12,7 @@ from regard import console
 from regard.counted import counted
 from regard.errors import UserError
 from regard.evaluation.by_length import LengthScore
+from regard.evaluation.class_scores import ClassScore, class_scores
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import BleuScore, Score
 from regard.training.threads import unchanged_threads
@@ -45,7 +46,8 @@ OF_PAIRS = ["metric", "lowercase", "tokenize", *(each.name for each in dataclass
 class Evaluation:
     """The scores of a model on test data, with signatures and 95 % intervals.
 
-    `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j.
+    `confusion[i][j]` counts examples of class i of `labels` that were predicted as class j. `classes` has the
+    precision, recall and F1 of each label, and `entity_types` those of each type of entities, of a tagger.
     """
 
     model: Path | None  # None: translations that existed already
@@ -54,6 +56,8 @@ class Evaluation:
     scores: list[Score]
     labels: tuple[str, ...] = ()
     confusion: list[list[int]] | None = None
+    classes: Sequence[ClassScore] = ()
+    entity_types: Sequence[ClassScore] = ()
 
     @property
     def title(self) -> str:
@@ -75,7 +79,13 @@ class Evaluation:
         }
         if self.confusion is None:
             return fields
-        return {**fields, "labels": list(self.labels), "confusion": self.confusion}
+        fields |= {"labels": list(self.labels), "confusion": self.confusion}
+        fields["classes"] = [asdict(each) for each in self.classes]
+        return (
+            {**fields, "entity_types": [asdict(each) for each in self.entity_types]}
+            if self.entity_types
+            else fields
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +143,7 @@ def evaluate(
     `translations`. Its `scores` is a list of `Score`, each with `name`, `value`, the ends `low` and `high` of
     the 95 % interval (None where there is none), and `signature`: how it was computed. BLEU, chrF++, chrF,
     TER, accuracies, F1, exact matches and error rates are in percent, perplexity is that of a token, losses
-    are in nats, and the mean absolute error has the unit of the labels. The score of BLEU has its
+    are in nats, and the errors of numbers have the unit of the labels. The score of BLEU has its
     `brevity_penalty`, its `precisions` and both lengths.
 
     Args:
@@ -172,7 +182,8 @@ def evaluate(
             pairs, columns = _pairs(data, columns), ()
     has_files = src is not None and data is None and bool(references or metrics)
     if pairs is None and hypotheses is None and not has_files:
-        only_on_pairs = bleu != BleuSettings() or options != OPTIONS or runtime.changes_model
+        only_on_pairs = [*_changed(bleu, BleuSettings()), *_changed(options, OPTIONS)]
+        only_on_pairs += ["precision"] if runtime.changes_model else []
         _refuse_with_test_data(src, references, metrics, only_on_pairs)
         table = None if data is None else str(data), [str(each) for each in columns]
         return _evaluate_on_test_data(open_model(model, runtime), table, controls, context)
@@ -210,7 +221,7 @@ def _refuse_with_test_data(
     src: str | Path | None,
     references: Sequence[str | Path],
     metrics: Sequence[AnyModel],
-    only_on_pairs: bool,
+    only_on_pairs: Sequence[str],
 ) -> None:
     """Raise a UserError for what is for the translations of a file, where test data are scored."""
     if metrics and src is None:
@@ -224,9 +235,16 @@ def _refuse_with_test_data(
         )
     if only_on_pairs:
         raise UserError(
-            f"by_length, {', '.join(OF_PAIRS[1:])} and precision are for translations of a file",
-            "give src and ref; test data are scored by the recipe's [validation]",
+            f"test data are scored without {' and '.join(only_on_pairs)}",
+            "leave it out: it is for translations of a file (src and ref); test data are scored by the"
+            " recipe's [validation]",
         )
+
+
+def _changed(settings: Any, defaults: Any) -> list[str]:
+    """The names of the settings that are not the defaults."""
+    names = [each.name for each in dataclasses.fields(defaults)]
+    return [name for name in names if getattr(settings, name) != getattr(defaults, name)]
 
 
 def _refuse_decoding(
@@ -252,6 +270,9 @@ def _evaluate_on_test_data(
         f"{test_data.size}; device: {loaded.model.device}, {counted(torch.get_num_threads(), 'thread')}"
     )
     report = test_data.evaluate(loaded.model)
+    classes = report.classes
+    if not classes and report.confusion is not None:
+        classes = class_scores(report.confusion, loaded.labels)
     return Evaluation(
         model=loaded.path,
         examples=test_data.size,
@@ -259,6 +280,8 @@ def _evaluate_on_test_data(
         scores=report.scores,
         labels=loaded.labels,
         confusion=None if report.confusion is None else report.confusion.tolist(),
+        classes=classes,
+        entity_types=report.entity_types,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from regard import console
 from regard.data.chat_template import Message
 from regard.data.sound import sound_of
 from regard.data.tokenizer import Tokenizer
@@ -293,7 +294,11 @@ class ServedModel:
         self.lock = threading.Lock()  # of the answerers
 
     def prepare(self) -> None:
-        """Build the fast form now: the first answer is quicker, and forks of this process share it."""
+        """Build the fast form now: the first answer is quicker, and forks of this process share it.
+
+        A note names what the model can do and a server cannot ask for.
+        """
+        _note_unserved(self.loaded)
         with deterministic([self.loaded.model]):
             fast_step(self.loaded.model)
 
@@ -382,12 +387,22 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
         return ("translate", "score")
     if isinstance(model, DecoderOnly):
         return ("generate",)
+    if isinstance(model, EncoderOnly) and model.config.head == "tokens":
+        raise FolderError(
+            f"{loaded.path}: a server has no call for its labels of words", f"it {use_of(loaded)}"
+        )
     if isinstance(model, EncoderOnly):
         classifies = model.config.head in ("classification", "regression")
         return ("embed", "classify") if classifies else ("embed",)
     if isinstance(model, SpeechToText):
         return ("transcribe",)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use_of(loaded)}")
+
+
+def _note_unserved(loaded: LoadedModel) -> None:
+    """Note a masked language model: the server has no call that fills masks, and embeds texts by it."""
+    if isinstance(loaded.model, EncoderOnly) and loaded.model.config.head == "masked_language_model":
+        console.note(f"{loaded.path} embeds texts; a server has no call that fills masks, see `regard fill`")
 
 
 def _count_unknown(tokenizer: Tokenizer, text: str) -> int:

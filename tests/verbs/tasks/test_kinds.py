@@ -304,7 +304,7 @@ def test_the_context_of_a_call_is_that_of_a_recipe(runs, tmp_path):
         ("language_model", {"beam_size": 2}, "has no beam search"),
         ("transcription", {"alpha": 2.0}, "is decoded with beam_size alone"),
         ("classification", {"context": 1}, "context is for language models"),
-        ("translation", {"prefix": "a"}, "prefix, .* are for translations of a file"),
+        ("translation", {"prefix": "a"}, "test data are scored without prefix"),
     ],
 )
 def test_what_test_data_are_not_scored_with_is_refused(runs, kind, options, message):
@@ -326,7 +326,7 @@ def test_test_data_are_translated_with_the_controls_of_a_call(runs):
         ({"data": "nowhere.txt"}, DataError, "nowhere.txt"),
         ({"src": "a"}, UserError, "do not go together"),
         ({"beam_size": 3}, UserError, "has no beam search"),
-        ({"lowercase": True}, UserError, "by_length, lowercase"),
+        ({"lowercase": True}, UserError, "scored without lowercase"),
         ({"data": "a", "src": "a", "ref": "b"}, UserError, "do not go together"),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from regard.counted import counted
 from regard.data.corpus_statistics import CorpusStatistics
-from regard.verbs.proposals.corpus_finding import CorpusFinding, FindingKind, listed
+from regard.verbs.proposals.corpus_finding import CorpusFinding, FindingKind, listed, sides_of
 from regard.verbs.proposals.line_checks import MIN_BROKEN_SHARE, MIN_SUSPECT_LINES, is_decomposed
 
 MOST_OF_OTHER_CASE = 0.001  # of the letters of a text in lower case, or in capitals
@@ -24,12 +24,10 @@ def of_case(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
         (upper, lower, "only capital letters", "has others", "capitalise"),
     ):
         alone = [one > 0 and other < MOST_OF_OTHER_CASE * one for one, other in zip(many, few, strict=True)]
-        source, target = files = corpus.files
+        source, target = corpus.files
         if all(alone):
-            text = (
-                f"{' and '.join(dict.fromkeys(files))} have {what}, and so will translations: {do} what you"
-            )
-            text += " translate, too"
+            text = f"{sides_of(corpus.files)} have {what}, and so will translations"
+            text += f": {do} what you translate, too"
         elif alone[0] and lower[1] > upper[1] and _begins_capitalised(sides[1]):
             text = f"{source} has {what}, and {target} {others}: {do} what you translate, too"
         elif alone[1] and lower[0] > upper[0] and _begins_capitalised(sides[0]):

@@ -50,6 +50,11 @@ class CorpusFinding:
         return self.text
 
 
+def sides_of(files: Sequence[str]) -> str:
+    """The files of a corpus, in words; of a table both sides of it."""
+    return " and ".join(files) if len(set(files)) > 1 else f"both sides of {files[0]}"
+
+
 def listed(places: Sequence[str], count: int) -> str:
     """Examples of `count` places, with an ellipsis if these are not all."""
     return ", ".join(places) + (", ..." if count > len(places) else "")

@@ -10,7 +10,7 @@ from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.duplicates import pair_digest, text_digest
 from regard.data.segmentation import segmentation_of
 from regard.verbs.proposals.character_findings import of_case, of_characters
-from regard.verbs.proposals.corpus_finding import CorpusFinding, FindingKind, listed
+from regard.verbs.proposals.corpus_finding import CorpusFinding, FindingKind, listed, sides_of
 from regard.verbs.proposals.language_codes import script_of_name
 from regard.verbs.proposals.line_checks import (
     BOTH,
@@ -76,11 +76,10 @@ def findings_of(
     for part, corpus in held_out.items():
         yield from _overlap(training, corpus, overlaps[part])
     if languages is None and training.pairs >= MIN_PAIRS_TO_DISTINGUISH:
-        source, target = training.files
         yield CorpusFinding(
             kind="not distinguished",
-            text=f"{source} and {target} are not distinguished by letters, as if each were in both languages"
-            " or both in one: pairs with swapped sides were not searched for",
+            text=f"{sides_of(training.files)} are not distinguished by letters, as if each were in both"
+            " languages or both in one: pairs with swapped sides were not searched for",
             count=training.pairs,
         )
     yield from _duplicates(training)
@@ -150,7 +149,7 @@ def _of_held_out(
         return
     yield CorpusFinding(
         kind="swapped",
-        text=f"{' and '.join(dict.fromkeys(corpus.files))} look swapped: the source is in the language"
+        text=f"{sides_of(corpus.files)} look swapped: the source is in the language"
         " of the training target, the target in the language of the training source",
         count=round(corpus.sample.scale * len(found.lines)),
     )
@@ -252,9 +251,7 @@ def _segmented(corpus: CorpusStatistics) -> Iterator[CorpusFinding]:
     for i, (file, segmentation) in enumerate(zip(corpus.files, found, strict=True)):
         if segmentation is None or (i == 1 and segmentation == found[0]):
             continue
-        files, verb = (
-            (" and ".join(dict.fromkeys(corpus.files)), "are") if found[0] == found[1] else (file, "is")
-        )
+        files, verb = (sides_of(corpus.files), "are") if found[0] == found[1] else (file, "is")
         yield CorpusFinding(
             kind="segmented",
             text=f"{files} {verb} {segmentation.done}: {segmentation.instead}",

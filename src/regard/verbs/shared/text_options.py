@@ -156,7 +156,7 @@ class ShardOptions:
     into: str | None = keyword(
         None,
         "With a column and an output that is a table: the name of the column that is added. [default:"
-        " translation, summary, continuation, vector, label, words, masks or log_prob]",
+        " translation, summary, continuation, vector, label (of a number: value), words, masks or log_prob]",
         metavar="NAME",
     )
 

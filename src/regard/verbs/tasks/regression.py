@@ -17,7 +17,14 @@ from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
-from regard.evaluation.regression import correlation, mean_absolute_error, pairs_interval
+from regard.evaluation.regression import (
+    correlation,
+    determination,
+    mean_absolute_error,
+    pairs_interval,
+    rank_correlation,
+    root_mean_squared_error,
+)
 from regard.evaluation.score import FineScore, Score
 from regard.training.objective import Objective, SquaredError
 from regard.verbs.shared.load_encoder import encoder_that
@@ -125,7 +132,13 @@ def _predictions_and_labels(
 def _evaluate(model: Any, texts: Sequence[EncodedText], pad_id: int) -> ScoreReport:
     predictions, labels = _predictions_and_labels(model, texts, pad_id)
     signature = f"texts:{len(labels)}|interval:bootstrap|version:regard {version('regard')}"
-    metrics = {"mean absolute error": mean_absolute_error, "Pearson's r": correlation}
+    metrics = {
+        "mean absolute error": mean_absolute_error,
+        "root mean squared error": root_mean_squared_error,
+        "R2": determination,
+        "Pearson's r": correlation,
+        "Spearman's rho": rank_correlation,
+    }
     scores: list[Score] = []
     for name, metric in metrics.items():
         low, high = pairs_interval(predictions, labels, metric)

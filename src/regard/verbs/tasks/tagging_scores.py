@@ -12,6 +12,7 @@ from jaxtyping import Int
 
 from regard.data.batch import IGNORED
 from regard.data.texts import EncodedText
+from regard.evaluation.class_scores import class_scores
 from regard.evaluation.classification import (
     SEED,
     ConfusionMatrix,
@@ -27,6 +28,7 @@ from regard.evaluation.entities import (
     entity_counts,
     entity_ratios,
     entity_scores,
+    entity_type_scores,
 )
 from regard.evaluation.score import Score
 from regard.verbs.tasks.task import ScoreReport
@@ -44,7 +46,7 @@ def validation_scores(
     table = _confusion(np.concatenate(labels), np.concatenate(predictions), len(names))
     found = {"loss": loss, "accuracy": 100 * accuracy(table), "macro_f1": 100 * macro_f1(table)}
     if are_entity_labels(names):
-        counts = _entity_counts(texts, labels, predictions, names)
+        counts = entity_counts(*_label_names(texts, labels, predictions, names))
         found |= {f"entity_{name}": 100 * value for name, value in entity_scores(counts).items()}
     return found
 
@@ -76,9 +78,13 @@ def evaluate_tags(
         ),
         _score("macro-F1", macro_f1(table), _f1_interval(labels, predictions, sentence, num_labels), facts),
     ]
-    if are_entity_labels(names):
-        scores += _entity_scores(_entity_counts(texts, text_labels, text_predictions, names))
-    return ScoreReport(scores=scores, confusion=table[:num_labels, :num_labels])
+    named = _label_names(texts, text_labels, text_predictions, names) if are_entity_labels(names) else None
+    return ScoreReport(
+        scores=[*scores, *(_entity_scores(entity_counts(*named)) if named else [])],
+        confusion=table[:num_labels, :num_labels],
+        classes=class_scores(table, names),
+        entity_types=entity_type_scores(*named) if named else [],
+    )
 
 
 def _score(name: str, value: float, interval: tuple[float, float], facts: str) -> Score:
@@ -110,19 +116,19 @@ def _f1_interval(
     return central_interval(values)
 
 
-def _entity_counts(
+def _label_names(
     texts: Sequence[EncodedText],
     labels: Sequence[np.ndarray],
     predictions: Sequence[np.ndarray],
     names: Sequence[str],
-) -> EntityCounts:
-    """The counts of each sentence, whose windows are joined."""
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The names of the labels and predictions of each sentence, whose windows are joined."""
     sentences: dict[int, tuple[list[str], list[str]]] = {}
     for text, true, predicted in zip(texts, labels, predictions, strict=True):
         true_names, predicted_names = sentences.setdefault(text.line, ([], []))
         true_names += ["" if number == IGNORED else names[number] for number in true.tolist()]
         predicted_names += [names[number] for number in predicted.tolist()]
-    return entity_counts(*zip(*sentences.values(), strict=True))
+    return [true for true, _ in sentences.values()], [predicted for _, predicted in sentences.values()]
 
 
 def _entity_scores(counts: EntityCounts) -> list[Score]:

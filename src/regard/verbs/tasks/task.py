@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,6 +18,7 @@ from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
+from regard.evaluation.class_scores import ClassScore
 from regard.evaluation.score import Score
 from regard.models.build import config_class
 from regard.models.config import ModelConfig
@@ -114,10 +115,16 @@ class Prepare(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreReport:
-    """Scores of a model on test data; `confusion[i, j]` counts examples of class i predicted as class j."""
+    """Scores of a model on test data; `confusion[i, j]` counts examples of class i predicted as class j.
+
+    `classes` are the scores of each class (if there are none, those of `confusion` are used), and
+    `entity_types` those of each type of entities.
+    """
 
     scores: list[Score]
     confusion: np.ndarray | None = None
+    classes: Sequence[ClassScore] = ()
+    entity_types: Sequence[ClassScore] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
