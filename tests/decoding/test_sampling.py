@@ -21,6 +21,8 @@ from regard.decoding.sampling import (
 )
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
+from regard.fast.native import kernels
+from regard.fast.native.sampling import sample_tokens
 
 SOURCES = [[4, 5], [6, 4, 4], [5], [4], [4]]
 REQUESTS = [Request(src_len=len(source), index=index) for index, source in enumerate(SOURCES)]
@@ -172,6 +174,22 @@ def test_a_random_number_selects_the_token_in_whose_share_it_lies():
     others = torch.nn.functional.pad(torch.randn(50, 30), (0, 1), value=-torch.inf)  # shares of other sums
     greatest = np.full(50, 1 - 2.0**-52)
     assert np.isfinite(RandomChoice((), greatest)(others)[0]).all()
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+@pytest.mark.parametrize(
+    "filters", [(), (Temperature(temperature=0.5),), (TopK(k=4), MinP(p=0.1)), (TopP(p=0.7),)], ids=str
+)
+def test_the_kernel_samples_the_tokens_that_pytorch_does(filters):
+    rows = 50
+    logits, noise = (
+        torch.randn(rows, 30, generator=torch.Generator().manual_seed(1)),
+        np.linspace(0, 0.99, rows),
+    )
+    _, expected = RandomChoice(filters, noise)(logits)
+    none, asked = torch.zeros(rows, 0, dtype=torch.int64), torch.zeros(rows, dtype=torch.int64)
+    found = sample_tokens(logits, Sampling(filters=filters).kernel_filters, torch.tensor(noise), none, asked)
+    assert np.array_equal(found.candidates[1].numpy(), expected)
 
 
 @pytest.mark.parametrize(
