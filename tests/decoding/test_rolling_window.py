@@ -259,7 +259,7 @@ def test_a_prompt_is_read_once_for_all_its_samples(monkeypatch):
 
 
 def test_a_cache_has_the_position_at_which_its_window_begins():
-    """By it patches and hidden tokens find their place in the text."""
+    """By it what is recorded or replaced finds its place in the text."""
     stepper = prompt_stepper(made(trained_length=7))
     stepper.start(torch.tensor(texts(10)), torch.tensor([10]))
     assert {layer.first for layer in stepper.plain().layers} == {RollingWindow(7).start(10)} == {4}

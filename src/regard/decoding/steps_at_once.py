@@ -79,7 +79,7 @@ def run_steps(
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     ends, same = _banned_ends(search, rows, constraints, handed_over=sampled is None)
     banned, steps = [*search.never, *ends], min(steps, same)
-    if steps < 1:
+    if not steps:
         return []
     ranked = candidates if sampled else candidates + len(banned)
     if (beam.size if beam else 1) * ranked > MOST_CANDIDATES:
