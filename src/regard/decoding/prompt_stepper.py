@@ -124,10 +124,8 @@ class RollingStepper(PromptStepper):
     def cut(self, length: int) -> None:
         self._history.cut(length)
         first = self.window.start(length)
-        if bool((self._firsts == first).all()):
+        if bool((self._firsts == first).all()):  # else the window moves back, and is filled before it is read
             super().cut(length - first)
-        else:
-            self._firsts = torch.full_like(self._firsts, STALE)
 
     def _make_room(self) -> None:
         """Move the windows that are full."""
