@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding.prefill import in_fixed_shape
 from regard.decoding.prompt_stepper import prompt_stepper
-from regard.fast.native import kernels
+from regard.fast.decoding_step import fast_step
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
 
@@ -16,6 +16,8 @@ SHAPES = {
     "learned": {"max_positions": 80},
     "rotary": {"positions": "rotary", "num_kv_heads": 2, "trained_length": 24},
     "window": {"positions": "rotary", "window": 6},
+    "no fast step": {"positions": "alibi"},
+    "no fast step, trained length": {"positions": "alibi", "trained_length": 24},
 }
 
 
@@ -25,16 +27,17 @@ def writer(**table):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("lengths", [[33], [31, 31, 31], [70, 70]])
+@pytest.mark.parametrize("lengths", [[33], [31, 31, 31], [70, 70], [0, 0]])
 def test_a_prompt_is_prefilled_layer_by_layer_as_at_once(shape, lengths):
     model = writer(**SHAPES[shape])
     steppers = [prompt_stepper(model) for _ in range(2)]
     random_ = random.Random(8)
-    ids = torch.tensor([[random_.randrange(4, VOCAB) for _ in range(length)] for length in lengths])
+    ids = torch.tensor([[random_.randrange(4, VOCAB) for _ in range(length)] for length in lengths]).long()
     with torch.no_grad():
         steppers[0].start(ids, torch.tensor(lengths))
-        assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if kernels.available() else 0)
-        found = [stepper.logits(ids[:, 0]) for stepper in steppers]
+        assert len([*steppers[1].starts(ids, torch.tensor(lengths))]) == (2 if fast_step(model) else 0)
+        first = torch.full((len(lengths),), 5)
+        found = [stepper.logits(first) for stepper in steppers]
     assert torch.equal(*found)
 
 

@@ -110,6 +110,7 @@ def test_several_steps_at_once_are_those_one_by_one(monkeypatch, kind, size, set
 
     def counted(stepper, state, steps):
         found = run(stepper, state, steps)
+        assert found is None or found.tokens.size(1) or settings is not GREEDY, "a full window moves first"
         taken[0] += 0 if found is None else found.tokens.size(1)
         return found
 
@@ -243,6 +244,25 @@ def test_the_fast_steps_are_taken_in_each_window(monkeypatch):
         assert fast_step(model) is not None, why_plain(model)
     continue_all(GREEDY.strategy(), model, [prompt], max_new_tokens=100)
     assert [tuple(each) for each in read] == [(1, 16)] * 5, "all but half a window at a time, once a half"
+
+
+def test_a_prompt_is_read_once_for_all_its_samples(monkeypatch):
+    rows, filled = [], PromptStepper.filled
+    monkeypatch.setattr(
+        PromptStepper,
+        "filled",
+        lambda self, ids, *first: (rows.append(len(ids)), filled(self, ids, *first))[1],
+    )
+    settings, prompts = ContinuationSettings(seed=3, begin=False), prompts_of(texts(20), begin_id=None)
+    continue_all(settings.strategy(num=3), made(trained_length=32), prompts, max_new_tokens=2)
+    assert rows == [1]
+
+
+def test_a_cache_has_the_position_at_which_its_window_begins():
+    """By it what is recorded or replaced finds its place in the text."""
+    stepper = prompt_stepper(made(trained_length=7))
+    stepper.start(torch.tensor(texts(10)), torch.tensor([10]))
+    assert {layer.first for layer in stepper.plain().layers} == {RollingWindow(7).start(10)} == {4}
 
 
 def test_a_model_with_a_source_has_no_such_window():

@@ -8,9 +8,21 @@ import torch
 
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
-from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical, _mix, uniform_noise
+from regard.decoding.sampling import (
+    MinP,
+    RandomChoice,
+    Sampling,
+    Temperature,
+    TopK,
+    TopP,
+    Typical,
+    _mix,
+    uniform_noise,
+)
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
+from regard.fast.native import kernels
+from regard.fast.native.sampling import sample_tokens
 
 SOURCES = [[4, 5], [6, 4, 4], [5], [4], [4]]
 REQUESTS = [Request(src_len=len(source), index=index) for index, source in enumerate(SOURCES)]
@@ -130,7 +142,7 @@ def test_top_p_and_typical_p_take_no_token_more_once_they_hold_p_exactly():
 
 def test_min_p_keeps_a_token_of_exactly_p_times_the_greatest_probability():
     logits = torch.tensor([[0.0, 0.0, -1.0], [-5.0, 2.0, 2.0]])
-    assert MinP(p=1.0)(logits).isfinite().tolist() == [[True, True, False], [False, True, True]]
+    assert MinP(p=1.0)(logits).tolist() == [[0.0, 0.0, -torch.inf], [-torch.inf, 2.0, 2.0]]
     share = float(logits[0].softmax(dim=0)[2] / logits[0].softmax(dim=0)[0])
     assert torch.equal(MinP(p=share * 0.999)(logits[:1]), logits[:1])
     assert MinP(p=share * 1.001)(logits[:1]).isfinite().tolist() == [[True, True, False]]
@@ -151,6 +163,43 @@ def test_typical_p_keeps_the_tokens_whose_information_is_nearest_the_entropy():
 
 def test_temperature_divides():
     assert torch.equal(Temperature(temperature=2.0)(torch.tensor([[2.0, -4.0]])), torch.tensor([[1.0, -2.0]]))
+
+
+def test_a_random_number_selects_the_token_in_whose_share_it_lies():
+    """A token without a share is never selected, not even by the least number."""
+    shares, noise = torch.tensor([[0.0, 0.25, 0.0, 0.75]] * 4), np.array([0.0, 0.2, 0.3, 1 - 2.0**-52])
+    log_probs, ids = RandomChoice((), noise)(shares.log())
+    assert ids.tolist() == [[1], [1], [3], [3]]
+    assert np.exp(log_probs[:, 0]) == pytest.approx([0.25, 0.25, 0.75, 0.75])
+    others = torch.nn.functional.pad(torch.randn(50, 30), (0, 1), value=-torch.inf)  # shares of other sums
+    greatest = np.full(50, 1 - 2.0**-52)
+    assert np.isfinite(RandomChoice((), greatest)(others)[0]).all()
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+@pytest.mark.parametrize(
+    "filters", [(), (Temperature(temperature=0.5),), (TopK(k=4), MinP(p=0.1)), (TopP(p=0.7),)], ids=str
+)
+def test_the_kernel_samples_the_tokens_that_pytorch_does(filters):
+    rows = 50
+    logits, noise = (
+        torch.randn(rows, 30, generator=torch.Generator().manual_seed(1)),
+        np.linspace(0, 0.99, rows),
+    )
+    _, expected = RandomChoice(filters, noise)(logits)
+    none, asked = torch.zeros(rows, 0, dtype=torch.int64), torch.zeros(rows, dtype=torch.int64)
+    found = sample_tokens(logits, Sampling(filters=filters).kernel_filters, torch.tensor(noise), none, asked)
+    assert np.array_equal(found.candidates[1].numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "filtered", [Temperature(temperature=0.5), TopK(k=3), TopP(p=0.6), MinP(p=0.3), Typical(p=0.6)], ids=str
+)
+def test_a_filter_changes_each_row_by_itself_and_allows_no_token_more(filtered):
+    logits = torch.randn(4, 7)
+    found = filtered(logits)
+    assert torch.equal(found, torch.cat([filtered(row[None]) for row in logits]))
+    assert isinstance(filtered, Temperature) or bool(((found == logits) | (found == -torch.inf)).all())
 
 
 def test_noise_is_uniform_and_differs_in_all_that_it_is_made_of():

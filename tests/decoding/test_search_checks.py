@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import jaxtyping
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from regard.decoding.hypothesis import Power, Wu
 from regard.decoding.rules import BannedTokens, ForbiddingRule, LengthLimits
-from regard.decoding.sampling import Sampling, TopK, TopP
+from regard.decoding.sampling import MinP, Sampling, Temperature, TopK, TopP, Typical
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.search_checks import refuse_other_rule
 from regard.decoding.special_tokens import refuse_other_id
@@ -54,6 +55,22 @@ def test_a_search_that_cannot_run_is_refused_by_name(settings, message):
         replaced(**settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ({"limits": 7}, "LengthLimits(most=7)"),
+        ({"limits": None}, "LengthLimits(most=20)"),
+        ({"length_penalty": 1.5}, "Power(alpha=1.5) divides by length^1.5;"),
+        ({"length_penalty": Power}, "Power(alpha=0.6) divides by length^0.6;"),
+    ],
+    ids=str,
+)
+def test_a_hint_has_the_number_that_was_given_or_a_usual_one(settings, hint):
+    with pytest.raises(ConfigError) as refused:
+        replaced(**settings)
+    assert refused.value.hint.startswith(hint)
+
+
 def test_any_iterable_of_rules_and_the_first_id_do():
     replaced(n_best=1, bos_id=0, eos_id=0)
     assert replaced(rules=()).rules == ()
@@ -96,7 +113,10 @@ def test_counts_are_whole_and_numbers_finite(monkeypatch):
         (lambda: Power(alpha=math.inf), "length_penalty.alpha must be a finite number, not inf"),
         (lambda: LengthLimits(most="16"), "limits.most must be an integer, not '16'"),
         (lambda: LengthLimits(most=0), "limits.most is 0, but must be at least 1"),
-        (lambda: TopP(p="0.9"), "p must be a number, not '0.9'"),
+        *(
+            (partial(kind, **{name: "0.9"}), f"{name} must be a number, not '0.9'")
+            for kind, name in ((Temperature, "temperature"), (TopP, "p"), (MinP, "p"), (Typical, "p"))
+        ),
     ):
         with pytest.raises(ConfigError, match=message):
             make()

@@ -163,6 +163,17 @@ def test_beams_of_a_batch_step_alone_until_one_is_left(monkeypatch):
     compared(monkeypatch, model, search, [SOURCES, SOURCES[:2]])
 
 
+@pytest.mark.parametrize("run", [GreedySearch.run, lambda *given: GreedySearch.steps(*given, [{}])])
+def test_who_asks_for_each_step_gets_each(run):
+    """A stream, or other texts that are decoded in between."""
+    stepper = Counting(ending(translator(), bias=-30.0))
+    stepper.start(torch.tensor([[*SOURCES[0], EOS]]), torch.tensor([4]))
+    search = GreedySearch(limits=LengthLimits(ratio=0.0, offset=9))
+    lengths = [rows.length for rows in run(search, stepper, [Request(src_len=3)])]
+    assert lengths[:8] == [*range(1, 9)]
+    assert not stepper.taken
+
+
 def test_int8_is_the_same(monkeypatch):
     model = ending(translator())
     to_int8(model, least=0)
@@ -224,11 +235,17 @@ def test_a_subclass_steps_alone(kind):
     assert stepper.at_once == 0
 
 
-def test_wide_beams_step_alone(monkeypatch):
-    at_once, _ = compared(
-        monkeypatch, ending(translator()), BeamSearch(size=65, limits=LIMITS), [SOURCES[:1]]
-    )
-    assert at_once == 0
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_more_rows_than_that_step_alone(monkeypatch, most):
+    """A beam of three has one row at first, and three texts that do not end have three all the time."""
+    monkeypatch.setattr(steps_at_once, "MOST_ROWS", most)
+    model, limits = ending(translator(), bias=-30.0), LengthLimits(ratio=0.0, offset=5)
+    for search, sources in (
+        (BeamSearch(size=3, limits=limits), SOURCES[:1]),
+        (GreedySearch(limits=limits), SOURCES[:3]),
+    ):
+        at_once, _ = compared(monkeypatch, model, search, [sources])
+        assert (at_once > 0) == (most >= 3)
 
 
 def test_learned_positions_end_where_they_did(monkeypatch):
@@ -334,10 +351,14 @@ def test_logits_that_differ_by_less_than_log_probabilities_can(monkeypatch, sear
     compared(monkeypatch, model, search, [SOURCES[:1]])
 
 
-@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
-def test_many_banned_tokens_are_left_to_the_search(monkeypatch, search):
-    """More than the kernel has room for."""
+@pytest.mark.parametrize(
+    ("search", "needed"),
+    [(GreedySearch(limits=LIMITS), 1 + 8), (BeamSearch(size=4, limits=LIMITS), 4 * (4 + 1 + 8))],
+)
+def test_many_banned_tokens_are_left_to_the_search(monkeypatch, search, needed):
+    """More than the kernel has room for: it ranks so many beside those that a search asks for."""
     banned = replace(search, rules=(BannedTokens(ids=(0, 2, *range(5, 11))),))
-    monkeypatch.setattr(steps_at_once, "MOST_CANDIDATES", 8)
-    at_once, _ = compared(monkeypatch, ending(translator()), banned, [SOURCES[:1]])
-    assert at_once == 0
+    for room in (needed - 1, needed):
+        monkeypatch.setattr(steps_at_once, "MOST_CANDIDATES", room)
+        at_once, _ = compared(monkeypatch, ending(translator()), banned, [SOURCES[:1]])
+        assert (at_once > 0) == (room == needed)

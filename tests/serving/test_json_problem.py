@@ -21,6 +21,8 @@ PROBLEMS = {
     b'{"text": -x}': "Expecting value in line 1, column 10",
     '{"text":"a"}'.encode("utf-16"): "the body is UTF-16",
     '{"text":"a"}'.encode("utf-16-be"): "the body is UTF-16",
+    **{'{"text":"a"}'.encode(f"utf-32{order}"): "UTF-32, not UTF-8" for order in ("", "-le", "-be")},
+    b'{"\0": 1}': "Invalid control character in line 1, column 3",
     b"\x1f\x8b\x08\x00": "compressed by gzip",
     b'{"text": "\xc3\xa4",\n "\xe4"}': "not UTF-8: byte 0xe4 in line 2, column 3",
     b'{"text": "a"': "delimiter in line 1, column 13",

@@ -10,7 +10,8 @@ from tests.serving.asking import ask
 KEY = "0123456789abcdef01234567"
 APP = "https://app.example.org"
 PATH = "/api/v1/models"
-QUESTION = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+LISTED = "Access-Control-Request-Headers"
+QUESTION = {"Access-Control-Request-Method": "POST", LISTED: "authorization"}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,9 @@ def test_a_browser_asks_first_without_a_key(opened):
     assert (found["allow-origin"], found["allow-methods"]) == (APP, "POST")
     assert found["allow-headers"] == "authorization"
     assert "allow-private-network" not in found
+    for names in ("", "a\tb", "a" * 1001):
+        asked = ask(opened, "OPTIONS", PATH, headers={**QUESTION, "Origin": APP, LISTED: names})
+        assert "allow-headers" not in cors(asked)
     private = {**QUESTION, "Origin": APP, "Access-Control-Request-Private-Network": "true"}
     assert cors(ask(opened, "OPTIONS", PATH, headers=private))["allow-private-network"] == "true"
 

@@ -42,7 +42,7 @@ def of_languages(mark: str, kind: str) -> Tokenizer:
         model = {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "vocab": numbers, "merges": []}
     parts = {
         "normalizer": flags.normalizer(),
-        "decoder": flags.decoder(unmatched=True),
+        "decoder": flags.decoder(unmatched=mark == UNMATCHED),
         "pre_tokenizer": None,
     }
     special = SpecialTokens(pad=6, unk=1, bos=6, eos=0, vocab_size=len(PIECES))
@@ -66,6 +66,8 @@ def test_a_language_that_a_text_begins_with_is_its_token_for_transformers(mark, 
         assert backend.get_vocab_size() == len(PIECES)
         added = backend.get_added_tokens_decoder()
         assert {number for number, token in added.items() if token.special} == {4, 5}
+        flags = ("single_word", "lstrip", "rstrip", "normalized")  # a token stands for its own letters alone
+        assert not any(getattr(added[number], flag) for number in (4, 5) for flag in flags)
     assert language_tokens(tokenizer) == [">>fra<<", ">>zh_hans<<"]
     assert language_tokens(WORDS) == []
 

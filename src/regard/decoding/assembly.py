@@ -129,12 +129,12 @@ def rules_of(
 ) -> tuple[Rule, ...]:
     """The rules that the controls describe: first penalties, then bans, then registered rules."""
     found: list[Rule] = []
-    if controls.is_set("repetition_penalty"):
-        found.append(RepetitionPenalty(penalty=controls.repetition_penalty or 1.0))
-    if controls.is_set("presence_penalty"):
-        found.append(PresencePenalty(penalty=controls.presence_penalty or 0.0))
-    if controls.is_set("frequency_penalty"):
-        found.append(FrequencyPenalty(penalty=controls.frequency_penalty or 0.0))
+    if penalty := controls.number("repetition_penalty"):
+        found.append(RepetitionPenalty(penalty=penalty))
+    if penalty := controls.number("presence_penalty"):
+        found.append(PresencePenalty(penalty=penalty))
+    if penalty := controls.number("frequency_penalty"):
+        found.append(FrequencyPenalty(penalty=penalty))
     for text in controls.boost:
         word, strength = boosted(text)
         found.append(PhraseBoost(phrases=phrases(tokenizer, word, "boost"), strength=strength))
@@ -180,16 +180,16 @@ def _known_ids(texts: tuple[str, ...], tokenizer: Words | None) -> tuple[tuple[i
 def filters_of(controls: Controls) -> tuple[Filter, ...]:
     """The filters that the controls describe, in the order of Transformers."""
     found: list[Filter] = []
-    if controls.is_set("temperature"):
-        found.append(Temperature(temperature=controls.temperature or 1.0))
+    if temperature := controls.number("temperature"):
+        found.append(Temperature(temperature=temperature))
     if controls.top_k:
         found.append(TopK(k=controls.top_k))
-    if controls.is_set("top_p"):
-        found.append(TopP(p=controls.top_p or 1.0))
+    if p := controls.number("top_p"):
+        found.append(TopP(p=p))
     if controls.min_p:
         found.append(MinP(p=controls.min_p))
-    if controls.is_set("typical_p"):
-        found.append(Typical(p=controls.typical_p or 1.0))
+    if p := controls.number("typical_p"):
+        found.append(Typical(p=p))
     return tuple(found)
 
 

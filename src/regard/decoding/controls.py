@@ -64,6 +64,10 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         value = getattr(self, name)
         return value is not None and value != () and value != CONTROLS_BY_NAME[name].neutral
 
+    def number(self, name: str) -> float | None:
+        """The value of this control, a number, if it changes something."""
+        return getattr(self, name) if self.is_set(name) else None
+
     @property
     def size(self) -> int | None:
         """The hypotheses of a beam; None if no search was asked for."""

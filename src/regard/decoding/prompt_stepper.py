@@ -31,7 +31,7 @@ class PromptStepper(CacheStepper):
     def starts(self, src_ids: Int64[Tensor, "rows src_len"], src_lengths: Int64[Tensor, " rows"]) -> Parts:
         """As `start`, in several parts if the model has a fast step."""
         self.begin(self.model.start(), len(src_ids))
-        if self._fast is None or not src_ids.size(1):
+        if self._fast is None:
             self.start(src_ids, src_lengths)
         else:
             cache = self.model.start()
@@ -52,12 +52,12 @@ class RollingStepper(PromptStepper):
     """Decoding steps of a decoder-only model within a rolling window (see `rolling_window.py`)."""
 
     steps_at_once = True
+    _firsts: Int64[Tensor, " rows"]  # of each row in the cache; STALE: fill it again
 
     def __init__(self, model: DecoderOnly, window: RollingWindow) -> None:
         super().__init__(model)
         self.window = window
-        self._history = TokenHistory(torch.zeros(0, 0, dtype=torch.int64))
-        self._firsts = torch.zeros(0, dtype=torch.int64)  # of each row in the cache; STALE: fill it again
+        self._history = TokenHistory(torch.tensor([[]], dtype=torch.int64))  # before a start
 
     @property
     def length(self) -> int:
@@ -124,10 +124,8 @@ class RollingStepper(PromptStepper):
     def cut(self, length: int) -> None:
         self._history.cut(length)
         first = self.window.start(length)
-        if bool((self._firsts == first).all()):
+        if bool((self._firsts == first).all()):  # else the window moves back, and is filled before it is read
             super().cut(length - first)
-        else:
-            self._firsts = torch.full_like(self._firsts, STALE)
 
     def _make_room(self) -> None:
         """Move the windows that are full."""

@@ -79,7 +79,7 @@ def run_steps(
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     ends, same = _banned_ends(search, rows, constraints, handed_over=sampled is None)
     banned, steps = [*search.never, *ends], min(steps, same)
-    if steps < 1:
+    if not steps:
         return []
     ranked = candidates if sampled else candidates + len(banned)
     if (beam.size if beam else 1) * ranked > MOST_CANDIDATES:
@@ -113,7 +113,7 @@ def _is_known(
         search.stop is None
         and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
         and (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
-        and max(len(sentence), beam.size if beam else 1) <= MOST_ROWS
+        and (beam.size if beam else len(sentence)) <= MOST_ROWS
         and SPARE not in sentence
         and constraints.is_free(rows)
         and not bool(constraints.in_prompt(rows).any())

@@ -4,7 +4,7 @@ import json
 import re
 
 BOM = b"\xef\xbb\xbf"  # some clients send it before UTF-8
-UTF_16 = ("the body is UTF-16, not UTF-8", "send UTF-8")
+UTF_16 = ("the body is UTF-16 or UTF-32, not UTF-8", "send UTF-8")
 OTHERS = {  # how bodies begin that are not text in UTF-8
     b"\x1f\x8b": ("the body is compressed by gzip", "send it as it is"),
     b"\xff\xfe": UTF_16,
@@ -26,9 +26,7 @@ def json_problem(content: bytes) -> tuple[str, str]:
     for begin, known in OTHERS.items():
         if content.startswith(begin):
             return known
-    if content[:4].count(0) == 3:
-        return "the body is UTF-32, not UTF-8", "send UTF-8"
-    if 0 in (*content[:2],):
+    if b"\0" in content[:2]:
         return UTF_16
     try:
         text = content.decode("utf-8")

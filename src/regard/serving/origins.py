@@ -10,7 +10,7 @@ from regard.errors import UserError
 
 ANY = "*"
 ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,*]+")  # a scheme and a host, perhaps with a port
-NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{0,1000}")  # of headers, as a preflight lists them
+NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1000}")  # of headers, as a preflight lists them
 READABLE = "retry-after, x-request-id"  # headers of an answer that a page may read beside the usual ones
 KEPT_SECONDS = 600  # a browser need not ask again so long
 
@@ -60,7 +60,7 @@ def preflight_headers(asked: Mapping[str, str], methods: Iterable[str]) -> dict[
         "access-control-allow-methods": ", ".join(sorted(methods)),
         "access-control-max-age": str(KEPT_SECONDS),
     }
-    if names and NAMES.fullmatch(names):
+    if NAMES.fullmatch(names):
         found["access-control-allow-headers"] = names
     if asked.get("access-control-request-private-network") == "true":
         found["access-control-allow-private-network"] = "true"

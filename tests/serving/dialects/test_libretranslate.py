@@ -223,6 +223,10 @@ MISTAKES = [
     ),
     ({"q": "a", "source": "en", "target": "de", "alternatives": 10**6}, "alternatives must be from 0"),
     ({"q": "a", "source": "en", "target": "de", "format": "pdf"}, "format 'pdf' is not supported"),
+    (
+        {"q": "a", "source": "en", "target": "de", "format": "html", "alternatives": 1},
+        "alternatives of HTML are not supported",
+    ),
     ({"q": "a", "source": "en", "target": "de", "no_such": 1}, "there is no field no_such"),
     ({"q": 3, "source": "en", "target": "de"}, "q must be a text"),
     ({"q": [["a"]], "source": "en", "target": "de"}, "q must be a text"),

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from regard.serving.dialects import openai_types, own_types
+from regard.serving.dialects import deepl_glossaries, openai_types, own_types
 
 
 def types_of(module):
@@ -11,7 +11,8 @@ def types_of(module):
     return [each for each in found if issubclass(each, msgspec.Struct) and each.__module__ == module.__name__]
 
 
-TYPES = [*types_of(openai_types), *types_of(own_types)]
+OF_GLOSSARIES = types_of(deepl_glossaries)
+TYPES = [*types_of(openai_types), *types_of(own_types), *OF_GLOSSARIES]
 ALSO_BY_PLACE = {"Strict", "EmbedRequest", "ClassifyRequest", "ScoreRequest"}
 
 
@@ -24,7 +25,9 @@ def test_a_body_is_made_by_the_names_of_its_fields_alone(kind):
 
 
 @pytest.mark.parametrize(
-    "kind", [each for each in TYPES if each.__name__.endswith("Request")], ids=lambda kind: kind.__name__
+    "kind",
+    [*(each for each in TYPES if each.__name__.endswith("Request")), *OF_GLOSSARIES],
+    ids=lambda kind: kind.__name__,
 )
 def test_a_request_has_no_other_fields(kind):
     with pytest.raises(msgspec.ValidationError, match="unknown field `no_such`"):

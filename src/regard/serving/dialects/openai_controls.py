@@ -1,5 +1,6 @@
 """From the fields of OpenAI's completions to regard's decoding controls."""
 
+import re
 from typing import Any
 
 from regard.serving.dialects.openai_types import BIAS, Sampling
@@ -8,6 +9,7 @@ from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.models import Engine
 from regard.verbs.shared.answerer import Task
 
+TOKEN = re.compile(r"[0-9]{1,9}")  # its id
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # values that do not ask for sampling
 
 
@@ -50,7 +52,7 @@ def _biased(biases: dict[str, float], engine: Engine) -> dict[str, Any]:
     tokenizer = engine.model.loaded.tokenizers.target
     boosts, bans = [], []
     for name, bias in biases.items():
-        if not (name.isascii() and name.isdecimal() and len(name) < 10 and int(name) < tokenizer.vocab_size):
+        if not (TOKEN.fullmatch(name) and int(name) < tokenizer.vocab_size):
             raise HttpProblem(
                 400,
                 f"logit_bias: {name[:20]} is not a token",

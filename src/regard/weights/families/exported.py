@@ -33,6 +33,8 @@ class Exported(Family):
 
     name = MODEL_TYPE
     special_tokens: ClassVar = {"pad": "<pad>", "unk": "<unk>", "bos": "<s>", "eos": "</s>"}
+    _names: Collection[str]
+    _has_target: bool
 
     def __init__(self, table: Mapping[str, Any], where: Path) -> None:
         if table.get("kind") not in KINDS:
@@ -41,10 +43,10 @@ class Exported(Family):
                 f"known: {', '.join(KINDS)}",
             )
         self.config = config_class(table["kind"])  # pyright: ignore[reportAttributeAccessIssue]
-        self._where, self._names, self._has_target = where, frozenset[str](), False
+        self._where = where
 
     def read(self, settings: ConfigReader, names: Collection[str]) -> ConvertedConfig:
-        self._names = frozenset(names)
+        self._names = names
         kind, given = settings.take(str, "kind"), settings.take(dict, "settings")
         rotary = settings.optional(dict, "rotary")
         settings.unused(*IGNORED)

@@ -2,13 +2,17 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from regard.errors import FolderError
 from regard.exports.huggingface_folder import save
 from regard.verbs.convert import convert
+from regard.weights.families.exported import Exported, rotary_frequencies
+from regard.weights.families.family import ConfigReader
 from regard.weights.model_folder import load_model
 from regard.weights.tensors import model_tensors
 from tests.exports.engine_models import TEXTS, small_model
@@ -100,3 +104,55 @@ def test_a_config_that_was_changed_is_refused(change, message, tmp_path):
     with pytest.raises(FolderError, match=message):
         convert(folder, out=tmp_path / "back")
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "begin", "generation"), [("encoder_decoder", 3, {}), ("decoder_only", 2, {"begin": False})]
+)
+def test_a_translator_begins_with_a_token_of_its_own_and_a_language_model_with_none(kind, begin, generation):
+    settings = small_model(kind).config.to_dict()
+    ids = {"bos_token_id": 2, "pad_token_id": 0, "eos_token_id": 1}
+    table = {"kind": kind, "settings": settings, **ids}
+    if kind == "encoder_decoder":
+        table["decoder_start_token_id"] = 3
+    found = Exported(table, Path("m")).read(ConfigReader(table, "m"), [])
+    assert (found.start_id, found.generation) == (begin, generation)
+
+
+def test_any_names_of_a_tied_weight_will_do(tmp_path):
+    """Other versions of transformers keep several."""
+    (folder := tmp_path / "hf").mkdir()
+    loaded = small_model("decoder_only", tied=True)
+    save(loaded, folder)
+    [file] = folder.glob("*.safetensors")
+    tensors = load_file(file)
+    names = {"decoder.input.embedding.weight", "output.weight"}
+    [given] = names & {*tensors}
+    for kept in (names, names - {given}):
+        save_file(
+            {
+                **{name: each for name, each in tensors.items() if name != given},
+                **{name: tensors[given].clone() for name in kept},
+            },
+            file,
+            {"format": "pt"},
+        )
+        convert(folder, out=tmp_path / f"back {len(kept)}")
+        back, wanted = (
+            model_tensors(load_model(tmp_path / f"back {len(kept)}").model),
+            model_tensors(loaded.model),
+        )
+        assert all(torch.equal(back[name], wanted[name]) for name in wanted)
+
+
+def test_rotary_frequencies_are_powers_of_the_base_after_scaling():
+    base = {"positions": "rotary", "rotary_base": 100.0, "head_dim": 6}
+
+    def found(**settings):
+        return rotary_frequencies(small_model("decoder_only", **settings).config)
+
+    assert found(**base, rotary_dim=4) == {"frequencies": pytest.approx([1.0, 0.1]), "amplitude": 1.0}
+    assert found(**base)["frequencies"] == pytest.approx([1.0, 100 ** (-1 / 3), 100 ** (-2 / 3)])
+    half = found(**base, rotary_dim=4, rotary_scaling={"kind": "linear", "factor": 2.0})
+    assert half == {"frequencies": pytest.approx([0.5, 0.05]), "amplitude": 1.0}
+    assert found(positions="sinusoidal") is None
