@@ -61,6 +61,17 @@ def test_a_table_without_a_column_is_not_read_as_lines(tmp_path):
             "o.csv",
             ["id,text,de", '1,"Yes, sir.",X', "2,,"],
         ),
+        (
+            "a.jsonl",
+            '{"text": "Hi.",  "l": [1]} \n{"id": "\\u00e4", "o": {"x": null}}\n{ }\n',
+            "o.jsonl",
+            [
+                '{"text": "Hi.",  "l": [1], "de": X}',
+                '{"id": "\\u00e4", "o": {"x": null}, "de": ""}',
+                '{"de": ""}',
+            ],
+        ),
+        ("a.csv", "id,text\n1,Hi.\n", "o.ndjson", ['{"id": "1", "text": "Hi.", "de": X}']),
     ],
 )
 def test_a_table_is_written_with_the_answers_in_one_more_column(tmp_path, name, content, output, expected):
@@ -74,17 +85,24 @@ def test_a_table_is_written_with_the_answers_in_one_more_column(tmp_path, name, 
     assert lines == expected
 
 
-def test_keys_of_json_that_become_no_column_are_named_once(tmp_path, capsys):
+def test_late_keys_of_json_are_columns_and_lists_are_named_once(tmp_path, capsys):
     records = [{"text": "a", "o": {"n": 1, "l": [2]}, "no": None}, *([{"text": "b"}] * 1000)]
     late = {"text": ["c"], "o": {"late": 0}, "no": None, "tags": []}
     file = table(tmp_path, "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in [*records, late, late]))
-    assert TranslatedTable.of(file, "text", "de", "csv").table.names == ("text", "o.n")
+    assert TranslatedTable.of(file, "text", "de", "csv").table.names == ("text", "o.n", "o.late")
     warning = " ".join(capsys.readouterr().err.split())
-    assert "values under 'o.l', 'text', 'o.late', 'tags' are left out" in warning
+    assert "lists under 'o.l', 'text', 'tags' are left out" in warning
     assert warning.count("warning:") == 1
     for name, content in (("b.jsonl", '{"text": "a", "n": null}\n'), ("b.csv", "text,id\na,\n")):
         TranslatedTable.of(table(tmp_path, name, content), "text", "de", "csv")
     assert not capsys.readouterr().err
+
+
+def test_a_key_that_a_late_record_has_already_is_refused_with_its_line(tmp_path):
+    records = [*([{"text": "b"}] * 1000), {"text": "b", "de": None}]
+    file = table(tmp_path, "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
+    with pytest.raises(DataError, match=r"a\.jsonl:1001 has a column 'de' already"):
+        TranslatedTable.of(file, "text", "de", "jsonl")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +110,7 @@ def test_keys_of_json_that_become_no_column_are_named_once(tmp_path, capsys):
     [
         (("--input", "a.txt", "--output", "o.csv"), "--column NAME"),
         (("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"), "without --json"),
-        (("--input", "a.csv", "--column", "text", "--output", "o.jsonl"), "--json writes"),
+        (("--input", "a.txt", "--output", "o.jsonl"), "or --json, which writes"),
         (("--input", "a.csv", "--column", "text", "--into", "de"), "--output FILE.csv"),
         (("--column", "text"), "through a pipe"),
     ],

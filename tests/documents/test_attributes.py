@@ -3,7 +3,9 @@
 import pytest
 
 from regard.documents.attributes import Attributes
+from regard.documents.html_page import HtmlPage
 from regard.documents.markup import Markup
+from regard.documents.tag_rules import TagRules
 from regard.verbs.translate import translate_file
 
 PAGES = {  # with the texts in their attributes
@@ -32,6 +34,13 @@ def test_texts_of_attributes_are_found_and_the_rest_stays(page):
     assert again.texts == [f"<{text}> \"&'" for text in found.texts]
     assert Attributes(again.filled(found.texts)).filled(found.texts) == again.filled(found.texts)
     assert Markup(written).texts == Markup(page).texts
+
+
+def test_attributes_of_ignored_elements_and_of_xml_stay():
+    page = '<textarea title="a">b</textarea><x alt="c" title="d">e</x><img alt="f">'
+    rules = TagRules(ignored=frozenset(["textarea", "x"]))
+    assert HtmlPage(page, rules).texts == ["f"]
+    assert HtmlPage('<p title="a">b</p>', TagRules(xml=True)).texts == ["b"]
 
 
 def test_texts_have_the_line_in_which_they_begin():

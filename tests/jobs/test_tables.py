@@ -196,6 +196,7 @@ def test_a_key_within_an_object_and_several_columns(tmp_path):
 UNUSABLE = [
     ({"a.txt": "x\n"}, "a.txt has no columns"),
     ({"a.csv": "text\nx\n"}, "a.csv has no columns"),
+    ({"a.csv.gz": "text\nx\n"}, "a.csv.gz has no columns"),
     ({"a.parquet.gz": "x"}, "a.parquet.gz has no columns"),
     ({"a.tsv": "text\nx\n", "b.jsonl": "{}"}, "b.jsonl is another kind of table than"),
     ({"a.tsv": "Text\tid\n"}, "a.tsv: no column 'text'"),

@@ -39,8 +39,8 @@ def translation_command(
             "--output",
             type=PLACE,
             metavar="FILE",
-            help="Write to this file (FILE.gz: gzipped), not to standard output; with --column and FILE.csv"
-            " or FILE.tsv the table with one more column; with --shard or --on to a folder.",
+            help="Write to this file (FILE.gz: gzipped), not to standard output; with --column and FILE.csv,"
+            " FILE.tsv or FILE.jsonl the table with one more column; with --shard or --on to a folder.",
         ),
         shard_options,
         options.fields_of("options", fields),

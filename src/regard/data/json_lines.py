@@ -36,6 +36,13 @@ def without_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
+def with_field(line: str, key: str, value: Any) -> str:
+    """A record's line with one more key, after all others; what is in it stays as it is."""
+    before = line.strip().removesuffix("}").rstrip()
+    comma = "" if before == "{" else ", "
+    return f"{before}{comma}{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}}}"
+
+
 def text_field(record: Mapping[str, Any], key: str) -> str:
     """The text under a key of a record; "translation.en" is the key "en" of the object "translation".
 

@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -60,10 +60,14 @@ _LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # a label of fast
 
 
 class Record(NamedTuple):
-    """A row: the number of its first line, from 1, and its cells; None for a missing value."""
+    """A row: the number of its first line, from 1, and its cells; None for a missing value.
+
+    `written`: the line as it is, of JSON.
+    """
 
     line: int
     cells: tuple[str | None, ...]
+    written: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,8 @@ class Table:
         """
         if self.format == "jsonl":
             yield from (
-                Record(line, tuple(map(cells.get, self.names))) for line, cells in _objects(self.path)
+                Record(number, tuple(map(_cells(record).get, self.names)), line)
+                for number, line, record in _json_records(self.path)
             )
             return
         found = _records(self.path, self.format, self.delimiter)
@@ -96,23 +101,27 @@ class Table:
                 )
             yield Record(line, tuple(cells))
 
-    def left_out(self) -> tuple[str, ...]:
-        """The keys of JSON of which a value is in no cell: lists, and keys that no record examined has.
+    def of_all_records(self) -> tuple["Table", tuple[str, ...]]:
+        """The table with the keys of all records of JSON as columns; and the keys of lists, which are none.
 
         Raises:
             DataError: a line is not JSON.
         """
         if self.format != "jsonl":
-            return ()
-        names = {*self.names}
-        return tuple(
-            dict.fromkeys(
-                key
-                for _, record in _json_records(self.path)
-                for key, value in _flat(record)
-                if isinstance(value, list) or (value is not None and key not in names)
-            )
-        )
+            return self, ()
+        names, lists = dict.fromkeys(self.names), dict[str, None]()
+        for _, _, record in _json_records(self.path):
+            names |= dict.fromkeys(_cells(record))
+            lists |= dict.fromkeys(key for key, value in _flat(record) if isinstance(value, list))
+        return replace(self, names=tuple(names)), tuple(lists)
+
+    def line_with(self, key: str) -> int | None:
+        """The first line of JSON whose object has this key; None if none has.
+
+        Raises:
+            DataError: a line is not JSON.
+        """
+        return next((number for number, _, record in _json_records(self.path) if key in record), None)
 
     def is_header(self, record: Record) -> bool:
         """True for a record that repeats the header, as in files that were joined."""
@@ -186,7 +195,9 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     """
     if kind == "jsonl":
         keys = dict.fromkeys(
-            key for _, cells in itertools.islice(_objects(path), SAMPLED_RECORDS) for key in cells
+            key
+            for _, _, record in itertools.islice(_json_records(path), SAMPLED_RECORDS)
+            for key in _cells(record)
         )
         if not keys:
             raise DataError(f"{path}: no record", "give a file with one JSON object per line")
@@ -308,20 +319,17 @@ def _is_object(line: str) -> bool:
     return True
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The line number and the columns of each record; only texts, numbers and booleans become columns."""
-    for number, record in _json_records(path):
-        yield (
-            number,
-            {
-                key: value if isinstance(value, str) else json.dumps(value)
-                for key, value in _flat(record)
-                if isinstance(value, str | bool | int | float)
-            },
-        )
+def _cells(record: dict[str, Any]) -> dict[str, str]:
+    """The columns of a record; only texts, numbers and booleans become columns."""
+    return {
+        key: value if isinstance(value, str) else json.dumps(value)
+        for key, value in _flat(record)
+        if isinstance(value, str | bool | int | float)
+    }
 
 
-def _json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_records(path: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The number of each line, the line, and its record."""
     for number, line in enumerate(read_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -332,7 +340,7 @@ def _json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 "give one JSON object per line, with each key once; jq -c '.[]' turns a list into such lines"
             )
             raise DataError(f"{path}:{number}: {error}", hint) from None
-        yield number, record
+        yield number, line, record
 
 
 def _flat(record: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -55,7 +55,7 @@ def _values(source: str, rules: TagRules) -> Iterator[_Value]:
     """The values to translate."""
     place = 0
     for item in items_of(source, rules):
-        is_raw = item.kind == "kept" and item.name in RAW
+        is_raw = item.kind == "kept" and item.name in RAW and item.name not in rules.ignored
         if (item.kind in ("opening", "empty") or is_raw) and is_translated(_tag(item.source)) is not False:
             yield from _of_tag(item.source, item.name, place)
         place += len(item.source)

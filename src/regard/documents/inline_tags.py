@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from regard.documents.placeholders import is_placeholder
+
 Span = tuple[int, int]  # characters of a text, the end excluded
 SpanLinks = Sequence[tuple[Span, Span]]  # of a text and its translation
 JOINERS = "'’-‐‑"  # within a word
@@ -60,7 +62,7 @@ def with_tags(root: Element, source: str, translation: str, links: SpanLinks) ->
 def words_of(text: str, cuts: Sequence[int] = ()) -> list[Span]:
     """The words and punctuation marks of a text; a word also ends at each of these places.
 
-    Characters of scripts without spaces, as in Chinese, are words of their own.
+    Characters of scripts without spaces, as in Chinese, and placeholders are words of their own.
     """
     found: list[Span] = []
     at = set(cuts)
@@ -88,11 +90,11 @@ def _joins(text: str, place: int) -> bool:
 
 
 def _is_wide(character: str) -> bool:
-    return unicodedata.east_asian_width(character) in "WF"
+    return unicodedata.east_asian_width(character) in "WF" or is_placeholder(character)
 
 
 def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] in "LNM"
+    return unicodedata.category(character)[0] in "LNM" or is_placeholder(character)
 
 
 class _Placement:

@@ -11,9 +11,11 @@ from itertools import accumulate, zip_longest
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
 
 from regard.documents.inline_tags import SpanLinks
 from regard.documents.markup import Markup
+from regard.documents.placeholders import placeholders, restored
 from regard.documents.tag_rules import TagRules
 
 RULES = TagRules(outline=False, splitting=frozenset({"break"}))
@@ -24,9 +26,10 @@ FRONT_MATTER = re.compile(  # YAML or TOML
 )
 NOTE = re.compile(r"\[\^[^\]\s]+\]:?")  # a mark of a footnote, or what it begins with
 ALERT = re.compile(r"\[!\w+\][ \t]*")  # the first line of a block of GitHub's
+LABEL = re.compile(r"\[((?:\\.|[^\[\]\\])+)\]")  # what may be that of a reference
+LIST_MARK = r"\s*(?:[-+*]|\d{1,9}[.)])"
 TASK = re.compile(r"\[[ xX]\][ \t]+")  # begins an item of a list of tasks
 TAG = re.compile(r"<!--.*?-->|<(?:\"[^\"]*\"|'[^']*'|[^\"'>])*>", re.DOTALL)
-KEPT = "\ue0f1"  # in a placeholder; a character that no text has
 SPECIAL = re.compile(  # what would be read as markup in a text
     r"\\(?=[!-/:-@\[-`{-~])|[*`~]|(?<![^\W_])_|_(?![^\W_])|\](?=[(\[])|<(?=[a-zA-Z/!?])|&(?=#?\w+;)"
 )
@@ -65,13 +68,18 @@ class Markdown:
 class _InlineText:
     """The text of a heading, a paragraph or a cell, with its markup as tags.
 
-    `children`: its parts as the parser gives them. `indent`: what its further lines begin with.
+    `children`: its parts as the parser gives them, of what is `written`. `indent`: what its further lines
+    begin with.
     """
 
-    def __init__(self, children: Sequence[Any], line: int, indent: str, *, cell: bool, whole: bool) -> None:
+    def __init__(
+        self, children: Sequence[Any], written: str, line: int, indent: str, *, cell: bool, whole: bool
+    ) -> None:
         self.line, self._cell = line, cell
+        self._labels = {normalizeReference(label): label for label in LABEL.findall(written)}
         self._tags = {"<break/>": f"\\\n{indent}"}  # Markdown in place of each tag
         self._kept: dict[str, str] = {}  # and of each placeholder
+        self._free = placeholders("".join(child.content for child in children))
         self.markup = Markup("".join(self._as_html(children)), RULES, whole=whole)
 
     def filled(self, translations: Sequence[str], links: Sequence[SpanLinks] | None) -> str:
@@ -83,14 +91,13 @@ class _InlineText:
             text += self._tags.get(tag[0], tag[0])
             place = tag.end()
         text += self._escaped(page[place:], begins=not text or text.endswith(line_end))
-        for placeholder, kept in self._kept.items():
-            text = text.replace(placeholder, kept) if placeholder in text else f"{text} {kept}"
+        text = restored(text, self._kept)
         return text.replace("|", "\\|") if self._cell else text
 
     def _as_html(self, children: Sequence[Any]) -> Iterator[str]:
         """The text, in which tags are named by numbers."""
         opened: list[str] = []
-        is_address = False  # <https://...>, whose text is its address
+        is_kept = False  # <https://...>, whose text is its address, or the mark of a footnote
         for number, child in enumerate(children):
             name = f"t{number}"
             if child.type == "html_inline":
@@ -102,25 +109,34 @@ class _InlineText:
             elif child.type == "code_inline":
                 yield self._placeholder(_code(child))
             elif child.type == "image":
-                yield self._placeholder(f"![{child.content}]{_destination(child, 'src')}")
+                yield self._placeholder(f"![{child.content}]{self._target(child, 'src')}")
             elif child.info == "auto":
-                is_address = child.nesting > 0
-                yield self._placeholder(f"<{child.attrs['href']}>") if is_address else ""
+                is_kept = child.nesting > 0
+                yield self._placeholder(f"<{child.attrs['href']}>") if is_kept else ""
+            elif is_kept or _is_note(children[number : number + 2]):
+                if child.nesting > 0:
+                    yield self._placeholder(self._target(child, "href"))
+                is_kept = child.nesting >= 0
             elif child.nesting > 0:
                 is_link = child.type == "link_open"
                 self._tags[f"<{name}>"] = "[" if is_link else child.markup
-                self._tags[f"</{name}>"] = f"]{_destination(child, 'href')}" if is_link else child.markup
+                self._tags[f"</{name}>"] = f"]{self._target(child, 'href')}" if is_link else child.markup
                 opened.append(name)
                 yield f"<{name}>"
             elif child.nesting < 0:
                 yield f"</{opened.pop()}>"
-            elif not is_address:
+            else:
                 for text, note in zip_longest(NOTE.split(child.content), NOTE.findall(child.content)):
                     yield html.escape(text, quote=False)
                     yield self._placeholder(note) if note else ""
 
+    def _target(self, child: Any, name: str) -> str:
+        """What a link or an image leads to, as it is written: a label, or an address and a title."""
+        label = child.meta.get("label")
+        return _destination(child, name) if label is None else f"[{self._labels.get(label, label)}]"
+
     def _placeholder(self, kept: str) -> str:
-        placeholder = f"{{{KEPT}{len(self._kept)}}}"
+        placeholder = next(self._free)
         self._kept[placeholder] = kept
         return placeholder
 
@@ -139,7 +155,12 @@ def _parts(source: str, *, whole: bool) -> Iterator[str | _InlineText]:
     starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
     place = seen = 0  # the ends of what is translated and of what is found
     is_cell = False
+    around: list[Any] = []  # the quotes and items of lists that are open
     for token in _parsed(source):
+        if token.type in ("blockquote_open", "list_item_open"):
+            around.append(token)
+        elif token.type in ("blockquote_close", "list_item_close"):
+            around.pop()
         is_cell = token.type in ("th_open", "td_open") or (is_cell and token.type == "inline")
         if token.type != "inline":
             continue
@@ -149,7 +170,9 @@ def _parts(source: str, *, whole: bool) -> Iterator[str | _InlineText]:
         if len(content) > 1 and ALERT.fullmatch(content[0]):
             first, content, children = first + 1, content[1:], children[2:]
         if is_cell:
-            columns = [lines[first].find(content[0], max(0, seen - starts[first]))]
+            columns = [
+                lines[first].find(content[0], max(_column(lines[first], first, around), seen - starts[first]))
+            ]
         else:  # the last in its line: a marker of a list may be the same text
             columns = [line.rfind(each) for line, each in zip(lines[first:], content, strict=False)]
         if len(columns) < len(content) or min(columns) < 0:
@@ -164,7 +187,7 @@ def _parts(source: str, *, whole: bool) -> Iterator[str | _InlineText]:
             children[0].content = children[0].content[task.end() :]
         yield source[place:begin]
         indent = lines[first + last][: columns[-1]] if last else ""
-        yield _InlineText(children, first + 1, indent, cell=is_cell, whole=whole)
+        yield _InlineText(children, token.content, first + 1, indent, cell=is_cell, whole=whole)
         place = seen
     yield source[place:]
 
@@ -178,10 +201,25 @@ def _parsed(source: str) -> list[Any]:
 
 
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"store_labels": True}).enable(["table", "strikethrough"])
     for name in ("normalizeLink", "normalizeLinkText"):
         setattr(parser, name, str)
     return parser
+
+
+def _column(line: str, number: int, around: Sequence[Any]) -> int:
+    """Where the content of a line begins, after the marks of the quotes and items `around` it."""
+    marks = (
+        r"\s*>" if each.type == "blockquote_open" else LIST_MARK if each.map[0] == number else r"\s*"
+        for each in around
+    )
+    found = re.match("".join(marks), line)
+    return found.end() if found else 0
+
+
+def _is_note(children: Sequence[Any]) -> bool:
+    """True for the mark of a footnote that is read as a link, since the note is one word."""
+    return children[0].meta.get("label", "").startswith("^") and children[-1].content.startswith("^")
 
 
 def _is_text(child: Any) -> bool:

@@ -1,8 +1,8 @@
 """HTML and XML: the texts between tags, which are translated one by one.
 
 Tags, comments, and elements such as scripts and code stay as they are; so does what `translate="no"` or the
-class `notranslate` keeps from being translated. A sentence with inline tags is translated as a whole where
-the model can align it, else in parts.
+class `notranslate` keeps from being translated, of which a sentence can have placeholders. A sentence with
+inline tags is translated as a whole where the model can align it, else in parts.
 """
 
 import html
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 
 from regard.documents.inline_tags import SpanLinks
+from regard.documents.kept_elements import with_placeholders
 from regard.documents.passages import Item, ItemKind, Passage, balanced
 from regard.documents.tag_rules import CLOSES, HTML_RULES, TagRules
 
@@ -26,14 +27,20 @@ class Markup:
     """A piece of HTML or XML; `texts` are those to translate, `lines` those in which they begin, from 1.
 
     `whole`: sentences with inline tags are one text each, whose translation is given with its alignment.
+    `keeps`: inline elements that are not translated are placeholders in a text, once in its translation.
     """
 
-    def __init__(self, source: str, rules: TagRules = HTML_RULES, *, whole: bool = False) -> None:
-        runs = [*_runs(items_of(source, rules), rules, whole=whole)]
+    def __init__(
+        self, source: str, rules: TagRules = HTML_RULES, *, whole: bool = False, keeps: bool = False
+    ) -> None:
+        items = items_of(source, rules)
+        items = with_placeholders(items, source, rules) if keeps else items
+        runs = [*_runs(items, rules, whole=whole)]
         self._parts = [part for part, _ in runs]
         self._passages = [part for part in self._parts if isinstance(part, Passage)]
         self.lines = [line for part, line in runs if isinstance(part, Passage)]
         self.texts = [passage.text for passage in self._passages]
+        self.has_placeholders = any(passage.has_placeholders for passage in self._passages)
 
     @property
     def has_inline_tags(self) -> bool:

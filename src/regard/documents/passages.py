@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from regard.documents.inline_tags import Element, SpanLinks, with_tags
+from regard.documents.placeholders import restored
 from regard.documents.tag_rules import TagRules
 
-ItemKind = Literal["text", "opening", "closing", "empty", "kept"]  # kept: as it is, and splits
+# kept: as it is, and splits; placeholder: an element that is kept within a sentence
+ItemKind = Literal["text", "opening", "closing", "empty", "kept", "placeholder"]
 MOST_TAGS = 200  # of a passage, inline; where there are more, or more within each other, each tag splits
 MOST_DEPTH = 32
 
 
 @dataclass(frozen=True)
 class Item:
-    """A text, tag or comment as it is written; `name`: that of a tag."""
+    """A text, tag or comment as it is written; `name`: that of a tag, or the placeholder of an element."""
 
     source: str
     kind: ItemKind
@@ -24,6 +26,8 @@ class Item:
 
     @property
     def text(self) -> str:
+        if self.kind == "placeholder":
+            return self.name
         return html.unescape(self.source) if self.kind == "text" else ""
 
     @property
@@ -53,15 +57,22 @@ class Passage:
         self._before += before if written.startswith(before) else before.replace("\u00a0", space)
         self._after = (after if written.endswith(after) else after.replace("\u00a0", space)) + self._after
         self._root = _tree(core, self.text, start)
+        self._kept = {item.name: item.source for item in core if item.kind == "placeholder"}
 
     @property
     def has_tags(self) -> bool:
         """True if it has tags among its words."""
         return bool(self._root.children)
 
+    @property
+    def has_placeholders(self) -> bool:
+        """True if its translation must have placeholders."""
+        return bool(self._kept)
+
     def filled(self, translation: str, links: SpanLinks = ()) -> str:
         """The HTML with this translation; `links`: the alignment of both texts."""
-        return self._before + with_tags(self._root, self.text, translation, links) + self._after
+        text = with_tags(self._root, self.text, translation, links)
+        return self._before + restored(text, self._kept) + self._after
 
 
 def balanced(items: Sequence[Item]) -> Iterator[list[Item]]:

@@ -25,7 +25,7 @@ OTHERS = (  # that are no blocks, and split a text nevertheless
     " head html iframe label legend li link map math meta noscript object optgroup option param picture"
     " progress select slot source summary svg tbody td template tfoot th thead title tr track video"
 )
-SPLITTING = frozenset(f"{BLOCKS} {OTHERS} {' '.join(RAW)} code".split())
+SPLITTING = frozenset(f"{BLOCKS} {OTHERS} {' '.join(RAW)}".split())
 
 
 @dataclass(frozen=True, kw_only=True)

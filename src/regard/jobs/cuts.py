@@ -9,7 +9,7 @@ from regard.jobs.inputs import PARQUET, InputFile, opened
 from regard.jobs.members import COMPRESSIONS, find_cuts
 from regard.jobs.parquet import group_cuts, parquet_shape
 from regard.jobs.storage import at_once
-from regard.jobs.tables import TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
+from regard.jobs.tables import CSV_ALONE, TableColumns, TableKind, kind_of, refuse_missing_keys, tsv_shape
 from regard.jobs.xz_blocks import XZ, block_cuts, read_streams
 
 TABLES = {PARQUET: "", ".csv": "CSV", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
@@ -74,11 +74,8 @@ def refuse_others_than_lines(inputs: Sequence[InputFile]) -> None:
         own_suffix = name.with_suffix("").suffix if name.suffix in COMPRESSIONS else name.suffix
         for suffix, kind in TABLES.items():
             if suffix == own_suffix:
-                columns = "write it as .tsv, .jsonl or .parquet, and " if suffix == ".csv" else ""
-                raise DataError(
-                    f"{file.url} is a table{kind and f' ({kind})'}",
-                    f"{columns}name the column of its texts: --column NAME",
-                )
+                hint = CSV_ALONE if suffix == ".csv" else "name the column of its texts: --column NAME"
+                raise DataError(f"{file.url} is a table{kind and f' ({kind})'}", hint)
         for suffix, kind in WORDS.items():
             if suffix == own_suffix:
                 raise DataError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from regard.data.json_lines import parse_record, text_field
+from regard.data.json_lines import parse_record, text_field, with_field
 from regard.data.tables import SUFFIXES, column_index
 from regard.errors import DataError, did_you_mean
 from regard.jobs.inputs import PARQUET, InputFile, read_piece
@@ -21,6 +21,10 @@ KINDS: dict[str, TableKind] = {
     PARQUET: "parquet",
     **{suffix: kind for suffix, kind in SUFFIXES.items() if kind in ("tsv", "jsonl")},
 }
+CSV_ALONE = (
+    "a quoted cell of CSV may have several lines, so that no part can begin at any of them: without --shard"
+    " and --on the command reads a column of one such file; or write it as .tsv, .jsonl or .parquet first"
+)
 LOOKED_AT = 100  # records in which a key is searched
 
 
@@ -45,6 +49,12 @@ def table_kind(url: str) -> TableKind | None:
     return KINDS.get(name.suffix)
 
 
+def is_csv(url: str) -> bool:
+    """True for the name of a CSV file, compressed or not."""
+    name = PurePosixPath(url.lower())
+    return ".csv" in (name.suffix, name.with_suffix("").suffix if name.suffix in COMPRESSIONS else "")
+
+
 def kind_of(inputs: Sequence[InputFile]) -> TableKind | None:
     """The kind of the tables of a job; None if there are none.
 
@@ -58,7 +68,7 @@ def kind_of(inputs: Sequence[InputFile]) -> TableKind | None:
             known = ", ".join(sorted(KINDS))
             raise DataError(
                 f"{file.url} has no columns: its name does not end with one of {known}",
-                "leave --column out if each line is a text; write a CSV file as one of these first",
+                CSV_ALONE if is_csv(file.url) else "leave --column out if each line is a text",
             )
         if first not in (None, kind):
             raise DataError(
@@ -164,15 +174,14 @@ class JsonRows(LineRows):
 
     def _written(self, raw: bytes, result: Result) -> str:
         value = None if isinstance(result, FailedLine) else result
-        field = f"{json.dumps(self.columns.into)}: {json.dumps(value, ensure_ascii=False)}}}\n"
         try:
             line = super().text(raw).strip()
             record = parse_record(line, refuses_duplicates=False)
         except (DataError, ValueError):
-            return "{" + field
+            line, record = "{}", {}
         if self.columns.into in record:
             return line + "\n"
-        return line.removesuffix("}").rstrip() + (", " if record else "") + field
+        return with_field(line, self.columns.into, value) + "\n"
 
 
 def refuse_missing_keys(file: InputFile, columns: TableColumns) -> None:

@@ -96,6 +96,11 @@ class TranslationAnswerer(DecodingAnswerer[str, Translation]):
         return self.translator.most_tokens(len(piece) // CHARACTERS_OF_A_TOKEN + 1)
 
     @property
+    def keeps_in_documents(self) -> bool:
+        """True if placeholders of a document can be kept."""
+        return self.translator.keeps_in_documents
+
+    @property
     def longest_answer(self) -> int:
         return self.translator.settings.max_new_tokens or self.translator.settings.max_length
 

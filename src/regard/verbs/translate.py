@@ -314,6 +314,11 @@ class Translator(ShowsModel):
         """The glossary as it was read."""
         return None if self._glossary is None else self._glossary.dictionary
 
+    @property
+    def keeps_in_documents(self) -> bool:
+        """True if placeholders of a document are kept: there is no control of a whole line."""
+        return self._hider_of_documents is not None
+
     def most_tokens(self, src_len: int) -> int:
         """How many tokens all hypotheses of a source of this length can have together."""
         limit = min(self._strategy.limits.longest(src_len), self._decoder.positions)

@@ -259,7 +259,6 @@ def test_tags_split_or_not_as_the_client_says(client):
     assert whole != f"{one} {two}"
     assert html_of(client, page).replace("<x>", "").replace("</x>", "") == whole
     assert html_of(client, page, splitting_tags=["x"]) == parts
-    assert html_of(client, page, ignore_tags="x") == f"{one} <x>two brothers.</x>"
     block = page.replace("x>", "p>")
     assert html_of(client, block) == parts.replace("x>", "p>")
     for fields in ({"non_splitting_tags": ["p"]}, {"outline_detection": False}):
@@ -282,7 +281,6 @@ def test_xml_has_each_field_that_html_has(client):
 
     assert without(of(page, tag_handling="xml"), "x") == parts(whole)
     assert of(page, tag_handling="xml", splitting_tags=["x"]) == parts(f"{one} <x>{two}</x>")
-    assert of(page, tag_handling="xml", ignore_tags="x") == parts(f"{one} <x>two brothers.</x>")
     page = "<X>I have</X> <Y>two brothers.</Y>"
     for fields in ({}, {"non_splitting_tags": "x,y"}, {"splitting_tags": "X", "outline_detection": False}):
         assert without(of(page, tag_handling="xml", **fields), "Y") == without(
@@ -292,6 +290,19 @@ def test_xml_has_each_field_that_html_has(client):
         assert without(of(page, tag_handling="xml", **fields), "X", "Y") == whole
     with pytest.raises(deepl.DeepLException, match=r"a text is not well-formed XML.* line 1"):
         of("<X>", tag_handling="xml")
+
+
+@pytest.mark.parametrize("markup", ["html", "xml"])
+def test_an_ignored_element_stays_in_its_sentence_and_the_sentence_is_translated_as_one(client, markup):
+    def of(text, **fields):
+        return client.translate_text(text, source_lang="EN", target_lang="DE", **fields).text
+
+    asked = {"tag_handling": markup, "ignore_tags": "x"}
+    kept = "<x>two &amp; two</x>"
+    whole = of("I have 42 <b>brothers</b>.", tag_handling=markup)
+    assert of(f"I have {kept} <b>brothers</b>.", **asked) == whole.replace("42", kept)
+    [wanted] = Translator(asking.included(), threads=1, keep=["#"]).texts(["I know #."])
+    assert of("I know <x>a.</x>.", **asked) == wanted.text.replace("#", "<x>a.</x>")
 
 
 def test_a_model_that_cannot_align_translates_in_parts_and_refuses_what_needs_it(client, monkeypatch):

@@ -17,6 +17,7 @@ from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, LibreTranslate
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
 from regard.serving.request import ServedRequest
+from regard.verbs.generation.translated_document import document_lines
 from regard.verbs.shared.sentence_splitting import edges
 from regard.verbs.translate import Translator
 from tests.serving import asking
@@ -81,15 +82,14 @@ def test_a_form_and_json_have_the_same_answer(included):
     assert form(included, "/translate", several).json == post(included, "/translate", several).json
 
 
-def test_html_that_is_not_to_be_translated_stays_where_it_is(included):
-    page = 'Thank you. <span translate="no">good <b>dog</b></span> Good night.'
-    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+def test_html_that_is_not_to_be_translated_stays_within_its_sentence_and_between_others(included):
+    kept = '<span translate="no">good <b>dog</b></span>'
+    pages = [f"I have {kept} brothers.", f"<p>Thank you.</p>{kept}<p>Good night.</p>"]
+    body = {"q": pages, "source": "en", "target": "de", "format": "html"}
     found = post(included, "/translate", body).json["translatedText"]
-    before, kept, after = found.partition('<span translate="no">good <b>dog</b></span>')
-    assert kept
-    assert (before.strip(), after.strip()) == tuple(
-        each.text for each in Translator(asking.included(), threads=1).texts(["Thank you.", "Good night."])
-    )
+    own = Translator(asking.included(), threads=1).texts(["I have 42 brothers.", "Thank you.", "Good night."])
+    whole, one, other = (each.text for each in own)
+    assert found == [whole.replace("42", kept), f"<p>{one}</p>{kept}<p>{other}</p>"]
 
 
 def test_html_keeps_its_tags_and_translates_the_texts_between(included):
@@ -103,6 +103,17 @@ def test_html_keeps_its_tags_and_translates_the_texts_between(included):
     assert answer == page.replace("<p class='a'>Thank you.", f"<p class='a'>{first}").replace(
         "Yes &amp; no", second.replace("&", "&amp;")
     )
+
+
+def test_a_page_has_the_translation_that_it_has_as_a_file(included):
+    page = (
+        '<p title="Thank you.">I have <b>two</b> brothers. <img alt="The dog"></p>\n<input placeholder=Yes>\n'
+    )
+    body = {"q": page, "source": "en", "target": "de", "format": "html"}
+    translator = Translator(asking.included(), threads=1)
+    wanted = "".join(document_lines(translator, page, "html", "page"))
+    assert 'title="Danke."' in wanted
+    assert post(included, "/translate", body).json["translatedText"] == wanted
 
 
 def test_a_sentence_with_inline_tags_is_translated_as_a_whole(included):

@@ -17,7 +17,7 @@ void linear(const float *x, long rows, const Weights *weights, const float *resi
             float *level_scales, int threads);
 void norm(const float *x, long rows, long features, int center, float eps, const float *gain, const float *bias, float *out);
 void activate(const float *x, long x_row, const float *times, long times_row, long rows, long features, int kind, float *out);
-void rotate(const float *x, long x_row, long rows, long heads, long d, const float *turns, float *out);
+void rotate(const float *x, long x_row, long rows, long heads, long d, const float *rotary, float *out);
 void attend_to_memory(const Heads *heads, const float *query, long query_row, const float *key, long key_row,
                       const float *value, long value_row, const int64_t *starts, const int64_t *lengths, float *weights,
                       float *out);

@@ -48,7 +48,7 @@ int run_plan(const Call *calls, long count, const Run *run) {
             for (long place = 0; place < rows * features; place++) out[place] = x[place] + y[place];
             break;
         case ACTIVATE: activate(x, call->x.width, y, call->y.width, rows, features, call->flag, out); break;
-        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->turns, out); break;
+        case ROTATE: rotate(x, call->x.width, rows, call->heads, features / call->heads, run->rotary, out); break;
         default: attend(call, run, x, y, z, out);
         }
     }

@@ -24,7 +24,7 @@ typedef struct {
     float *output, *buffer, *scores; // scores: threads x heads x weights_row
     void *levels;                // int8: scratch for the widest inputs; `level_scales`: one float per row
     float *level_scales;
-    const float *plus, *turns; // of the position of each row
+    const float *plus, *rotary; // of the position of each row
     float **keys, **values;
     int32_t *table;
     const int32_t *slots;

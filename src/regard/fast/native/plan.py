@@ -84,7 +84,7 @@ class Call(ctypes.Structure):
 class Run(ctypes.Structure):
     _fields_ = [
         *[(name, ctypes.c_void_p) for name in (
-            "input", "output", "buffer", "scores", "levels", "level_scales", "plus", "turns",
+            "input", "output", "buffer", "scores", "levels", "level_scales", "plus", "rotary",
             "keys", "values", "table", "slots", "begins", "positions",
             "memory_keys", "memory_values", "starts", "lengths",
         )],

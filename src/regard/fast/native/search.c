@@ -27,7 +27,7 @@ typedef struct {
     const double *penalties; // the divisor of the log-probability of a hypothesis that ends at each step; or NULL: none is dropped
     int64_t *ended_origins, *ended_lengths, *ended_tokens; // of each hypothesis that ended; as `origins`, in steps, as `tokens`
     double *ended_gains, *ended_totals; // as `gains`, with that of the end; the log-probability
-    long num_banned, num_ends, steps, candidates, plus_features, turns_features;
+    long num_banned, num_ends, steps, candidates, plus_features, rotary_features;
     long size;           // of the beam; 0: the rows are hypotheses by themselves
     long most_ends;      // so many hypotheses may end before the caller is asked
     double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
@@ -207,6 +207,6 @@ long run_steps(const Call *calls, long count, const Run *inputs, Search *search)
         if (search->filters) search->noise += most;
         run.slots += most, run.begins += most, run.positions += most;
         if (run.plus) run.plus += most * search->plus_features;
-        if (run.turns) run.turns += most * search->turns_features;
+        if (run.rotary) run.rotary += most * search->rotary_features;
     }
 }

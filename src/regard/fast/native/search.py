@@ -27,7 +27,7 @@ class Search(ctypes.Structure):
             "ended_tokens", "ended_gains", "ended_totals",
         )],
         *[(name, ctypes.c_long) for name in (
-            "num_banned", "num_ends", "steps", "candidates", "plus_features", "turns_features",
+            "num_banned", "num_ends", "steps", "candidates", "plus_features", "rotary_features",
             "size", "most_ends",
         )],
         *[(name, ctypes.c_double) for name in ("greatest", "bar")],

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from regard.documents.markup import Markup
+from regard.documents.html_page import HtmlPage
+from regard.documents.placeholders import PLACEHOLDER
 from regard.documents.tag_rules import TagRules
 from regard.documents.xml_outline import outlined
 from regard.errors import ConfigError
@@ -18,6 +19,7 @@ from regard.serving.languages import detected_among
 from regard.serving.models import ModelStore, Slot
 from regard.verbs.generation.glossary import RequiredText, required_texts
 from regard.verbs.generation.span_links import span_links
+from regard.verbs.serve import TranslationAnswerer
 from regard.verbs.shared.answerer import AnswerSettings
 from regard.verbs.shared.text_options import SplitMode
 
@@ -118,11 +120,16 @@ async def translated(
     for source in dict.fromkeys(sources):
         slot = model_between(call.service.models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
-        pages = [] if rules is None else await _pages(call, slot, [texts[place] for place in places], rules)
-        parts = [page.texts for page in pages] or [[texts[place]] for place in places]
+        own = [texts[place] for place in places]
+        keeping = None if entries is not None else settings  # a sentence with terms has no placeholders
+        pages = [] if rules is None else await _pages(call, slot, own, rules, keeping)
+        parts = [page.texts for page in pages] or [[text] for text in own]
         flat = [part for some in parts for part in some]
-        aligned = any(page.has_inline_tags for page in pages)
-        asked = replace(settings, alignments=aligned)
+        asked = replace(
+            settings,
+            alignments=any(page.has_inline_tags for page in pages),
+            keep=(PLACEHOLDER,) if any(page.has_placeholders for page in pages) else (),
+        )
         required = None if entries is None else partial(_terms, entries)
         try:
             answered = await call.service.answer(call.request, slot, asked, flat, required)
@@ -146,13 +153,21 @@ async def translated(
     return found
 
 
-async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) -> list[Markup]:
+async def _pages(
+    call: Call, slot: Slot, texts: Sequence[str], rules: TagRules, keeping: AnswerSettings | None
+) -> list[HtmlPage]:
     """The texts as HTML or XML: sentences with inline tags are whole if the model can align them.
+
+    Elements that are not translated are placeholders if translations with the settings `keeping` can have
+    these.
 
     Raises:
         HttpProblem: the rules name inline tags, and it cannot; or a text is no XML.
     """
-    whole = (await call.service.models.engine(slot)).model.aligns
+    model = (await call.service.models.engine(slot)).model
+    whole = model.aligns
+    answerer = None if keeping is None else model.answerer(keeping)
+    keeps = isinstance(answerer, TranslationAnswerer) and answerer.keeps_in_documents
     if not whole and (rules.inline or not rules.outline):
         name = "non_splitting_tags" if rules.inline else "outline_detection"
         raise unsupported(
@@ -164,10 +179,13 @@ async def _pages(call: Call, slot: Slot, texts: Sequence[str], rules: TagRules) 
     except ValueError as error:
         hint = "write & as &amp; and < as &lt;, close all elements, and leave out a DOCTYPE and its entities"
         raise HttpProblem(400, f"a text is {error}", hint, parameter="text") from None
-    return [Markup(text, its_rules, whole=whole) for text, its_rules in zip(texts, own, strict=True)]
+    return [
+        HtmlPage(text, its_rules, whole=whole, keeps=keeps)
+        for text, its_rules in zip(texts, own, strict=True)
+    ]
 
 
-def _filled(page: Markup, translations: Sequence[Any]) -> str:
+def _filled(page: HtmlPage, translations: Sequence[Any]) -> str:
     """The page with these translations of its texts."""
     links = [
         span_links(text, each) if page.has_inline_tags else []

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from regard.data.tokenizer import TokenizerPair
 from regard.decoding.controls import Controls
+from regard.documents.placeholders import PLACEHOLDER
 from regard.errors import ConfigError
 from regard.verbs.generation.alignments import TokenAlignment
 from regard.verbs.generation.candidates import TranslationCandidate, as_one
@@ -105,6 +106,8 @@ def text_hiders(
 ) -> tuple[TextHider | None, TextHider | None]:
     """What hides what is kept in lines, and in documents, in which placeholders are kept by default.
 
+    What a document itself has a placeholder for is always kept; with a control of a whole line nothing is.
+
     Raises:
         ConfigError: a pattern is wrong, or a control is of a whole line.
     """
@@ -119,8 +122,10 @@ def text_hiders(
     def hider(patterns: Sequence[str]) -> TextHider | None:
         return TextHider(patterns, tokenizers.source, tokenizers.target) if patterns else None
 
-    default = (PLACEHOLDERS,) if whole is None else ()
-    return hider(patterns_of(keep)), hider(patterns_of(keep, default=default))
+    if whole is not None:
+        return None, None
+    of_documents = (PLACEHOLDER, *patterns_of(keep, default=(PLACEHOLDERS,)))
+    return hider(patterns_of(keep)), hider(of_documents)
 
 
 def restored_translation(hidden: HiddenText, translation: Translation) -> Translation | None:

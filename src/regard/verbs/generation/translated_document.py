@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from regard import console
-from regard.documents.attributes import Attributes
+from regard.documents.html_page import HtmlPage
 from regard.documents.markdown import Markdown
-from regard.documents.markup import Markup
 from regard.documents.subtitle_cues import Subtitles
 from regard.errors import DataError
 from regard.inspection.alignment import attentions_to_source
@@ -24,6 +23,9 @@ class TextTranslator(Protocol):
     """What a document needs of a `Translator`."""
 
     model: Any
+
+    @property
+    def keeps_in_documents(self) -> bool: ...
 
     def texts(
         self,
@@ -63,10 +65,7 @@ def translated_document(
     """
     whole = bool(attentions_to_source(translator.model))
     if document_format == "html":
-        attributes = Attributes(content)
-        texts = translator.texts(attributes.texts, numbers=attributes.lines, of_document=True)
-        content = attributes.filled([" ".join(each.text.split()) for each in texts])
-        page = Markup(content, whole=whole)
+        page = HtmlPage(content, whole=whole, keeps=translator.keeps_in_documents)
     elif document_format == "markdown":
         page = Markdown(content, whole=whole)
     else:

@@ -2,13 +2,15 @@
 
 import csv
 import io
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from regard import console
-from regard.data.tables import SAMPLED_RECORDS, Record, Table, one_line
+from regard.data.json_lines import with_field
+from regard.data.tables import Record, Table, one_line
 from regard.errors import DataError
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.file_formats import TableOutput
@@ -19,9 +21,10 @@ NAMED_KEYS = 10  # of those that are left out
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatedTable:
-    """A table of which a column is translated into a new one, `into`, as CSV or TSV.
+    """A table of which a column is translated into a new one, `into`, as CSV, TSV or JSON Lines.
 
-    A CSV file keeps its delimiter. What is read and not yet written is kept in memory.
+    A CSV file keeps its delimiter, a record of JSON all that is in it. What is read and not yet written is
+    kept in memory.
     """
 
     table: Table
@@ -32,21 +35,27 @@ class TranslatedTable:
 
     @classmethod
     def of(cls, file: str | Path, column: str, into: str, kind: TableOutput) -> "TranslatedTable":
-        """Open the table in a file; a warning names the keys of JSON that become no column.
+        """Open the table in a file; a warning names the lists of JSON that become no column.
 
         Raises:
             DataError: it has no such column, or has the new one, or is not JSON. UserError: it is no table.
         """
         table = named_table(file, column)
+        line = None
+        if table.format == kind == "jsonl":
+            line = table.line_with(into)
+        else:
+            table, lists = table.of_all_records()
+            if lists:
+                names = ", ".join(map(repr, lists[:NAMED_KEYS])) + ", ..." * (len(lists) > NAMED_KEYS)
+                console.warn(
+                    f"{file}: lists under {names} are left out, which no cell can have; JSON Lines can:"
+                    " --output FILE.jsonl"
+                )
+        if line is not None or (table.named and into in table.names):
+            place = file if line is None else f"{file}:{line}"
+            raise DataError(f"{place} has a column {into!r} already", "give another name: --into NAME")
         [place] = table.columns([column])
-        if table.named and into in table.names:
-            raise DataError(f"{file} has a column {into!r} already", "give another name: --into NAME")
-        if left_out := table.left_out():
-            names = ", ".join(map(repr, left_out[:NAMED_KEYS])) + ", ..." * (len(left_out) > NAMED_KEYS)
-            console.warn(
-                f"{file}: values under {names} are left out: columns have texts, numbers and booleans of keys"
-                f" that one of the first {SAMPLED_RECORDS:,} records has"
-            )
         return cls(table=table, place=place, into=into, kind=kind)
 
     def texts(self) -> Iterator[str]:
@@ -57,10 +66,21 @@ class TranslatedTable:
 
     def rows(self, answers: Iterable[Translation]) -> Iterator[str]:
         """The lines of the new table, from the answers to the texts, in order."""
-        if self.table.named:
+        if self.table.named and self.kind != "jsonl":
             yield self._row([*self.table.names, self.into])
         for answer in answers:
-            yield self._row([*self._waiting.popleft().cells, answer.text])
+            record = self._waiting.popleft()
+            if self.kind == "jsonl":
+                yield self._record(record, answer.text)
+            else:
+                yield self._row([*record.cells, answer.text])
+
+    def _record(self, record: Record, answer: str) -> str:
+        """A line of JSON: the one that was read, or an object of cells, each under the name of its column."""
+        if record.written:
+            return with_field(record.written, self.into, answer) + "\n"
+        cells = {**dict(zip(self.table.names, record.cells, strict=True)), self.into: answer}
+        return json.dumps(cells, ensure_ascii=False) + "\n"
 
     def _row(self, cells: Sequence[str | None]) -> str:
         if self.kind == "tsv":

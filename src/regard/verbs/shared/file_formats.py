@@ -49,7 +49,8 @@ OTHERS = {
     ".sub": "MicroDVD or VobSub subtitles",
 }
 COLUMN = "--column NAME"
-TableOutput = Literal["csv", "tsv"]
+TableOutput = Literal["csv", "tsv", "jsonl"]
+WRITTEN: dict[str, TableOutput] = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
 def format_to_translate(file: str | Path | None, given: FileFormat | None) -> FileFormat:
@@ -113,17 +114,16 @@ def table_output(
     """
     suffix = "" if output is None else _suffix(output)
     is_table = column is not None and not as_json and n_best == 1
-    if suffix == ".tsv" or (suffix == ".csv" and is_table):
-        return ("tsv" if suffix == ".tsv" else "csv") if is_table else None
-    if suffix == ".csv":
+    if is_table:
+        return WRITTEN.get(suffix)
+    is_json = WRITTEN.get(suffix) == "jsonl"
+    if suffix == ".csv" or (is_json and not as_json):
+        others = (
+            "or --json, which writes a line of JSON for each" if is_json else "or let the name end in .txt"
+        )
         raise UserError(
             f"{output}: a table is written from a table alone, with one answer for each record",
-            "give --input TABLE --column NAME, without --json and --n-best; or let the name end in .txt",
-        )
-    if suffix in TABLES and not as_json:
-        raise UserError(
-            f"{output}: what is written are lines, not {TABLES[suffix]}",
-            "--json writes a line of JSON for each; --shard 1/1 --column NAME adds a key to JSON Lines",
+            f"give --input TABLE --column NAME, without --json and --n-best; {others}",
         )
     return None
 

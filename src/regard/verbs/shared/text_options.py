@@ -149,8 +149,8 @@ class ShardOptions:
     column: str | None = keyword(
         None,
         "The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number. With a shard"
-        " or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are the same tables with"
-        " one more column.",
+        " or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the output are the same"
+        " tables with one more column.",
         metavar="NAME",
     )
     into: str | None = keyword(
