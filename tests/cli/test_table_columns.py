@@ -9,6 +9,7 @@ from regard.cli import run
 from regard.errors import DataError, UserError
 from regard.verbs.generation.translated_table import TranslatedTable
 from regard.verbs.shared.lines import texts_of
+from regard.verbs.tag import tag_file
 from regard.verbs.translate import translate
 
 CSV = 'id,text,label\n0,"one, two",a\n1,"three\nfour",b\nid,text,label\n2,,a\n'
@@ -18,6 +19,13 @@ TEXTS = ["one, two", "three four", ""]
 def table(folder, name, content):
     (folder / name).write_text(content)
     return folder / name
+
+
+def test_records_without_text_have_a_line_and_repeated_headers_are_named(tmp_path, capsys):
+    file = table(tmp_path, "a.csv", "text,who\na,1\n,\nb,2\ntext,who\nc,3\n")
+    assert list(texts_of(file, "text")) == ["a", "", "b", "c"]
+    warning = " ".join(capsys.readouterr().err.split())
+    assert "1 line repeats the names of the columns, and no record: line 5" in warning
 
 
 @pytest.mark.parametrize("column", ["text", "1"])
@@ -48,6 +56,23 @@ def test_a_table_without_a_column_is_not_read_as_lines(tmp_path):
     with pytest.raises(UserError, match="is no table"):
         texts_of(lines, "text")
     assert list(texts_of(lines, None)) == ["Hello"]
+
+
+def test_lines_with_tabs_of_a_file_called_tsv_are_rows_not_texts(tmp_path, encoder_folder, capsys):
+    rows, lines = table(tmp_path, "a.tsv", "text\tlabel\na\t1\n"), table(tmp_path, "b.tsv", "a\nb\n")
+    for verb, model in (
+        ("classify", encoder_folder("classification", ("no", "yes"))),
+        ("tag", encoder_folder("tokens", ("A", "B"))),
+    ):
+        for more in ((), ("--shard", "1/1", "--output", str(tmp_path / "out"))):
+            assert run([verb, "--model", str(model), "--input", str(rows), *more]) == 2
+            printed = capsys.readouterr()
+            assert "is a table" in printed.err or "a table (tab-separated values)" in printed.err
+            assert "--column NAME" in printed.err
+            assert printed.out == ""
+    assert list(texts_of(lines, None)) == ["a", "b"]
+    assert len(tag_file(rows, model=model)) == 2
+    assert "each line is read as a text, with all its columns" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

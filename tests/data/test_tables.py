@@ -111,3 +111,12 @@ def test_columns_of_one_name_are_chosen_by_number(tmp_path):
         table.columns(["label"])
     assert caught.value.hint == "choose by number: 1 and 2"
     assert table.columns(["text", "2"]) == (0, 2)
+
+
+@pytest.mark.parametrize(("name", "gap"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_record_of_empty_cells_is_one_only_where_each_record_has_an_answer(tmp_path, name, gap):
+    (tmp_path / name).write_text(f"{gap}\ntext{gap}n\na{gap}1\n{gap}\nb{gap}2\n")
+    table = open_table(tmp_path / name, format_of(tmp_path / name))
+    assert table.names == ("text", "n")
+    assert [record.line for record in table.records()] == [3, 5]
+    assert [record.cells for record in table.records(empty=True)] == [("a", "1"), ("", ""), ("b", "2")]

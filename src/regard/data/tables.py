@@ -80,8 +80,8 @@ class Table:
     named: bool  # True if the file has names: a header in CSV or TSV, keys in JSON
     delimiter: str = "\t"
 
-    def records(self) -> Iterator[Record]:
-        """All records, without the header.
+    def records(self, *, empty: bool = False) -> Iterator[Record]:
+        """All records, without the header; those of CSV and TSV whose cells are all `empty` if asked for.
 
         Raises:
             DataError: a line has too many or too few columns, or is not JSON; the message has its number.
@@ -92,7 +92,7 @@ class Table:
                 for number, line, record in _json_records(self.path)
             )
             return
-        found = _records(self.path, self.format, self.delimiter)
+        found = _records(self.path, self.format, self.delimiter, empty=empty)
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
@@ -220,17 +220,34 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
 
 
-def _records(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """The line number and the cells of each record, the header included; empty lines are skipped."""
+def _records(
+    path: Path, kind: TableFormat, delimiter: str, *, empty: bool = False
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """The line number and the cells of each record, the header included.
+
+    Those without any text are left out; with `empty` only those before the first other one.
+    """
+    started = False
+    for number, cells in _rows(path, kind, delimiter):
+        if has_text := any(cell and not cell.isspace() for cell in cells):
+            started = True
+        if has_text or (empty and started):
+            yield number, cells
+
+
+def _rows(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """The line number and the cells of each line that is not empty, or of each record of CSV."""
     lines = read_lines(path)
     if kind == "csv":
         yield from _quoted(path, lines, delimiter)
         return
     for number, line in enumerate(lines, start=1):
-        if not line or line.isspace():
-            continue
-        if kind == "tsv":
+        if kind == "tsv" and "\t" in line:
             yield number, line.split("\t")
+        elif not line or line.isspace():
+            continue
+        elif kind == "tsv":
+            yield number, [line]
         elif found := _LABELLED.fullmatch(line):
             yield number, (found[3], found[1] or found[2])
         else:
@@ -251,7 +268,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
             ) from None
         if cells is None:
             return
-        if any(cells) and not (number == 1 and _SEPARATOR.fullmatch(delimiter.join(cells))):
+        if cells and not (number == 1 and _SEPARATOR.fullmatch(delimiter.join(cells))):
             yield number, cells
         number = reader.line_num + 1
 
@@ -266,7 +283,7 @@ def _delimiter(path: Path) -> str:
         return declared[1]
     for each in DELIMITERS:
         try:
-            found = {len(cells) for _, cells in _quoted(path, lines, each)}
+            found = {len(cells) for _, cells in _quoted(path, lines, each) if any(cells)}
         except DataError:
             continue
         widths[each] = max(found, default=0) if len(found) == 1 else 0

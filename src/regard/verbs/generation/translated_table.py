@@ -60,7 +60,7 @@ class TranslatedTable:
 
     def texts(self) -> Iterator[str]:
         """The texts of the column."""
-        for record, [text] in table_cells(self.table, [self.place]):
+        for record, [text] in table_cells(self.table, [self.place], empty=True):
             self._waiting.append(record)
             yield text
 
