@@ -44,7 +44,10 @@ def test_a_quoted_cell_holds_delimiters_quotes_and_lines_and_lines_are_counted(t
     table = open_table(
         write(tmp_path / "t.csv", ["text,label", '"one, ""two""', 'three",yes', "four,no"]), "csv"
     )
-    assert [record[:2] for record in table.records()] == [(2, ('one, "two"\nthree', "yes")), (4, ("four", "no"))]
+    assert [record[:2] for record in table.records()] == [
+        (2, ('one, "two"\nthree', "yes")),
+        (4, ("four", "no")),
+    ]
     broken = write(tmp_path / "b.csv", ["text,label", '"never closed,yes', *["more,no"] * 30_000])
     with pytest.raises(DataError, match=r"b\.csv:2"):
         list(open_table(broken, "csv").records())

@@ -170,10 +170,14 @@ def column_index(names: Sequence[str], wanted: str, place: str) -> int:
 _CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"
 
 
+def format_by_name(path: Path) -> TableFormat | None:
+    """The table format of a file that its suffix says, if it does."""
+    return SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+
+
 def format_of(path: Path) -> TableFormat | None:
     """The table format of a file, by its suffix or else by its first lines; None for plain text."""
-    name = path.name.lower().removesuffix(".gz")
-    if (known := SUFFIXES.get(Path(name).suffix)) is not None:
+    if (known := format_by_name(path)) is not None:
         return known
     lines = [
         line for line in itertools.islice(read_lines(path), SAMPLED_RECORDS) if line and not line.isspace()

@@ -181,7 +181,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             texts=texts,
             names=loaded.labels,
             pad_id=tokenizer.pad_id,
-            column="last" if kind == "columns" else column,
+            column="last" if column != recipe.data.column else column,
         ),
     )
 
