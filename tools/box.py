@@ -8,11 +8,11 @@ from pathlib import Path
 
 from regard.verbs.shared.included_models import INCLUDED
 from regard.verbs.shared.settings import load_recipe
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files_of, open_model_folder
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import half
+from regard.weights.verified_folder import VerifiedFolder
 
 BOXES = Path(__file__).parents[1] / "src" / "regard" / "box"
 LIMIT = 16 * 10**6  # bytes on disk

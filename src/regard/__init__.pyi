@@ -1784,8 +1784,8 @@ def classify_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1832,8 +1832,8 @@ def embed_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -1881,8 +1881,8 @@ def fill_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2006,8 +2006,8 @@ def generate_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2055,8 +2055,8 @@ def score_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2184,8 +2184,8 @@ def summarize_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2235,8 +2235,8 @@ def tag_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -2385,8 +2385,8 @@ def translate_shard(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
@@ -3038,8 +3038,8 @@ def tokenize_corpus(
         part_megabytes: With a shard or an engine: the input of a part, whose output is kept as soon as
             it is done. [default: a 64th of all, from 0.016 to 4]
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
-            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet), and the output are
-            the same tables with one more column.
+            With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
+            output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added.
             [default: translation, summary, continuation, vector, label, words, masks or log_prob]
 

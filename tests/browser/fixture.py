@@ -260,6 +260,7 @@ class Fixture:
             "columns": columns,
             "rows": [*range(rows)] if rows > 1 else None,
             "methods": methods,
+            "most_missing": {"share": 0.1, "nats": 0.1},
             "note": note,
         }
         for method in methods:

@@ -6,8 +6,9 @@ import pytest
 
 from regard.cli import run
 from regard.verbs.recipes import recipes_show
-from regard.weights.checkpoint import RunFolder, VerifiedFolder
+from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import model_files_of
+from regard.weights.verified_folder import VerifiedFolder
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from regard.verbs.shared.included_models import included_model
 from regard.verbs.train import train
 from regard.verbs.training_run import dry_run
 from regard.verbs.translate import translate
-from regard.weights.checkpoint import VerifiedFolder
+from regard.weights.verified_folder import VerifiedFolder
 from tools.box import pack
 from tools.box_corpus.__main__ import STAGES, _pieces, cleaned, make_corpus, one_pass
 from tools.box_corpus.captions import Captions

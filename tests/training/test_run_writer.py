@@ -11,8 +11,9 @@ from torch import nn
 from regard.distributed.group import Group
 from regard.distributed.replicated import ReplicatedModel
 from regard.training.run_writer import RunWriter
-from regard.weights.checkpoint import RunFolder, VerifiedFolder
+from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
+from regard.weights.verified_folder import VerifiedFolder
 
 TENSORS = {"a": torch.arange(10.0).view(5, 2), "b": torch.tensor(3.0)}
 FILE = "model.safetensors"

@@ -7,8 +7,9 @@ import torch
 
 from regard.errors import FolderError
 from regard.verbs.average import average as average_of
-from regard.weights.checkpoint import RunFolder, VerifiedFolder
+from regard.weights.checkpoint import RunFolder
 from regard.weights.model_folder import load_model, model_files_of
+from regard.weights.verified_folder import VerifiedFolder
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from regard.data.tokenizer_file import UNMATCHED
 from regard.errors import FolderError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.families.gpt2 import GPT2
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.shards import Shard, TensorPart, shard_name
+from regard.weights.verified_folder import VerifiedFolder
 from tests.weights.test_marian_languages import TRANSLATOR, of_languages
 
 IDS = torch.tensor([[3, 1, 4, 1, 5]])

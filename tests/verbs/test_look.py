@@ -9,10 +9,11 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 
 import regard
 from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
-from regard.inspection.attribution import attributions
+from regard.inspection.attribution import attributions, misses_much
 from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views import plain_text, streaming
 from regard.verbs.views.files import json_text, npy_bytes
@@ -146,6 +147,11 @@ def test_attributions_have_a_row_for_each_token_of_the_answer(kinds, kind):
         columns = len(summary["sequences"][facts["columns"]]["ids"])
         assert result.get(f"attribution/{method}").shape == (rows, columns)
     found = attributions(result.run.forced, method="integrated")
+    most = facts["most_missing"]
+    for nats in (0.0, 0.05, 0.15, 0.3, -3.0):  # the page says the same as `misses_much`
+        for gain in (0.0, 2.0, -4.0):
+            is_much = abs(nats) > max(most["nats"], most["share"] * abs(gain))
+            assert is_much == misses_much(torch.tensor([nats]), torch.tensor([gain])).item()
     assert result.get("attribution/missing") == pytest.approx(found.missing.numpy(), abs=1e-5)
     assert result.get("attribution/integrated") == pytest.approx(found.values.numpy(), abs=1e-5)
 

@@ -4,8 +4,8 @@ from torch import nn
 
 from regard.errors import FolderError
 from regard.weights.average import MovingAverage, average_tensors, used_weights
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
+from regard.weights.verified_folder import VerifiedFolder
 
 
 def samples(count, dtype=torch.float32):

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from regard.errors import FolderError, RunError
-from regard.weights import checkpoint
-from regard.weights.checkpoint import Checkpoint, RunFolder, VerifiedFolder, checkpoint_digest
+from regard.weights import verified_folder
+from regard.weights.checkpoint import Checkpoint, RunFolder, checkpoint_digest
 from regard.weights.strict_json import json_bytes
+from regard.weights.verified_folder import VerifiedFolder
 
 
 def files(step, *, seconds=0.0, weight=None):
@@ -221,14 +222,14 @@ def test_a_checkpoint_that_may_not_be_read_is_not_taken_for_a_damaged_one(run, m
     for step in (1, 2):
         run.save(step, files(step))
     shut = run.path / "checkpoints" / "step-00000002"
-    read = checkpoint.verify_folder
+    read = verified_folder.verify_folder
 
     def refused(path, names=None):
         if path == shut:
             raise FolderError(f"{path}: Permission denied", "whose is it?") from PermissionError()
         return read(path, names)
 
-    monkeypatch.setattr(checkpoint, "verify_folder", refused)
+    monkeypatch.setattr(verified_folder, "verify_folder", refused)
     with pytest.raises(FolderError, match="Permission denied"):
         run.latest()
     assert not run.broken

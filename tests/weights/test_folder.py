@@ -12,7 +12,6 @@ import torch
 
 from regard.errors import FolderError, RunError
 from regard.weights import folder as folders
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import (
     find_folder,
     recover,
@@ -23,6 +22,7 @@ from regard.weights.folder import (
     write_folder,
 )
 from regard.weights.shards import Shard, TensorPart
+from regard.weights.verified_folder import VerifiedFolder
 
 FILES = {
     "model.safetensors": {"w": torch.arange(100.0)},

@@ -12,11 +12,12 @@ from regard.decoding.settings import GenerationSettings
 from regard.errors import FolderError, UserError
 from regard.models.build import build_model
 from regard.models.encoder_decoder import EncoderDecoderConfig
-from regard.weights.checkpoint import RunFolder, VerifiedFolder
+from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import load_model, model_files, model_files_of, read_config
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import half, model_tensors
+from regard.weights.verified_folder import VerifiedFolder
 
 PAIRS = [
     Pair(source="ein Haus am See", target="a house by the lake", line=1),

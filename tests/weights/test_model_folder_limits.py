@@ -14,7 +14,6 @@ from regard.models.encoder_decoder import EncoderDecoderConfig
 from regard.models.vision import VisionConfig
 from regard.weights import folder as folders
 from regard.weights import model_folder
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import verify_folder, write_folder
 from regard.weights.model_folder import (
     check_size,
@@ -26,6 +25,7 @@ from regard.weights.model_folder import (
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors, write_tensors
+from regard.weights.verified_folder import VerifiedFolder
 from tests.weights.test_model_folder import APART, JOINT, config_of, files_of
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from regard.errors import FolderError
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import write_folder
 from regard.weights.saved_tensors import SavedTensors
 from regard.weights.shards import ROWS, Shard, TensorPart, shard_name, shard_names
 from regard.weights.tensors import read_tensors, write_tensors
+from regard.weights.verified_folder import VerifiedFolder
 from tests.weights.test_damaged import SEEDS, damaged
 
 FILE = "model.safetensors"

@@ -22,7 +22,6 @@ from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.model_loading import model_path
 from regard.weights.average import WEIGHTS
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.folder import CARD, MANIFEST, find_folder, write_folder
 from regard.weights.huggingface_files import is_huggingface, write_plain_folder
 from regard.weights.marian_languages import language_tokens
@@ -42,6 +41,7 @@ from regard.weights.saved_tensors import SavedTensors
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import model_tensors
 from regard.weights.toolkits.load import load_toolkit, refuse_part_of_checkpoint, toolkit_of, with_encoder
+from regard.weights.verified_folder import VerifiedFolder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from regard.errors import FolderError
-from regard.weights.checkpoint import VerifiedFolder
 from regard.weights.tensors import model_tensors
+from regard.weights.verified_folder import VerifiedFolder
 
 WEIGHTS, AVERAGE = "model.safetensors", "average.safetensors"  # files of a checkpoint
 UPDATES = "updates"  # a tensor of AVERAGE: the number of updates in the average

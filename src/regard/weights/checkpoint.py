@@ -23,11 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from regard import console
 from regard.counted import counted
-from regard.data.folder_file import checked_inside, read_file, refuse_beyond_total_memory
 from regard.data.os_errors import os_errors
 from regard.errors import FolderError, UserError
 from regard.weights.environment import environment_differences
@@ -40,78 +37,18 @@ from regard.weights.folder import (
     remove_folder,
     rename_away,
     replace_file,
-    verify_folder,
     write_folder,
 )
 from regard.weights.lock import locked
 from regard.weights.metrics import append_record, cut_records, flush_records, read_records, with_new_names
-from regard.weights.saved_tensors import SavedTensors
-from regard.weights.shards import shard_names
 from regard.weights.strict_json import read_json
-from regard.weights.tensors import read_tensors
+from regard.weights.verified_folder import VerifiedFolder
 
 LEARNED_VALIDATION = "learned_validation"  # key of a manifest: the model was trained on validation data too
 REFIT = "refit"  # in a run folder: the folder of its second run
 RESOLVED = "resolved.json"  # in a run folder: the recipe as it was read, and the base folder of its paths
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,18})|\.step-(\d{8,18})\.aside")
 TIME_KEYS = frozenset({"seconds"})  # of state.json: everything that differs between two equal runs
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifiedFolder:
-    """A model folder whose files have been verified; only the files of its manifest can be read."""
-
-    path: Path
-    manifest: Mapping[str, Any]
-
-    @classmethod
-    def open(cls, path: Path, names: Collection[str] | None = None) -> "VerifiedFolder":
-        """Verifies a folder; with `names`, only these files, and no others can be read from it.
-
-        Raises:
-            FolderError: the folder is missing or damaged.
-        """
-        path = Path(path).expanduser()
-        return cls(path=path, manifest=verify_folder(path, names))
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the verified files."""
-        return sorted(self.manifest["files"])
-
-    def file(self, name: str) -> Path:
-        """The path of a verified file; FolderError if there is none of this name."""
-        if name not in self.manifest["files"]:
-            raise FolderError(
-                f"{self.path} has no {name}",
-                f"its files are {', '.join(self.names)}: is it another kind of folder?",
-            )
-        return self.path / name
-
-    def read_bytes(self, name: str) -> bytes:
-        return read_file(self.file(name))
-
-    def read_json(self, name: str) -> dict[str, Any]:
-        return read_json(self.file(name))
-
-    def has_tensors(self, name: str) -> bool:
-        """True if it has a safetensors file of this name, or its shards."""
-        return name in self.names or bool(shard_names(name, self.names))
-
-    def tensor_files(self, name: str) -> list[Path]:
-        """The safetensors file of this name, or its shards; FolderError if there is neither."""
-        return [self.file(each) for each in shard_names(name, self.names) or [name]]
-
-    def read_tensors(self, name: str) -> dict[str, Tensor]:
-        """All tensors of a safetensors file, or of its shards."""
-        if name in self.names:
-            return read_tensors(checked_inside(self.file(name)))
-        refuse_beyond_total_memory(self.tensor_files(name))
-        return self.open_tensors(name).read_all()
-
-    def open_tensors(self, name: str) -> SavedTensors:
-        """The tensors of a safetensors file, or of its shards, to be read one by one or by rows."""
-        return SavedTensors(self.tensor_files(name), sharded=name not in self.names)
 
 
 @dataclass(frozen=True, kw_only=True)

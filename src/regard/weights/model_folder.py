@@ -22,12 +22,13 @@ from regard.errors import ConfigError, FolderError, did_you_mean
 from regard.models.build import MODELS, build_uninitialised, config_class, count_config_parameters
 from regard.models.config import ModelConfig
 from regard.models.model import Model
-from regard.weights.checkpoint import RunFolder, VerifiedFolder
+from regard.weights.checkpoint import RunFolder
 from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.other_engines import refuse_other_engine
 from regard.weights.strict_json import json_bytes
 from regard.weights.tensors import restore_model
+from regard.weights.verified_folder import VerifiedFolder
 
 CONFIG = "config.json"
 CONFIG_VERSION = 1

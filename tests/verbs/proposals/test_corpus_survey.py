@@ -331,6 +331,28 @@ def test_pairs_that_are_wrong_by_themselves_are_found(corpus, kind, wrong, right
     assert found(right) == []
 
 
+def with_some(texts, found):
+    """The texts, with these in place of every hundredth."""
+    return [found[i // 100 % len(found)] if i % 100 == 50 else text for i, text in enumerate(texts)]
+
+
+def test_one_lost_letter_is_found_where_several_words_lack_one_and_a_replacement_character_always(corpus):
+    def broken(target):
+        findings = survey(corpus(ENGLISH, target)).findings
+        return [(each.count, each.text) for each in findings if each.kind == "broken characters"]
+
+    lost = ["Das ist eine Stra?e.", "Er f?hrt am Abend.", "Das Haus ist gro?artig.", "Wie hei?t der Fluss?"]
+    [(count, _)] = broken(with_some(GERMAN, lost))
+    assert count == 8
+    assert not broken(with_some(GERMAN, lost[:2]))
+    spaces = ["Wer ist da?niemand.", "Was ist das?ein Haus.", "Ist er da?das ist gut."]
+    spaces += ["Das ist ein Haus.", "Er ist da."]
+    assert not broken(with_some(GERMAN, spaces))
+    [(count, text)] = broken([*GERMAN[:99], "Er f\ufffdhrt am Abend.", *GERMAN[100:]])
+    assert count == 1
+    assert "train.en:100" in text
+
+
 def test_sides_that_are_cut_off_are_found(corpus):
     cut = [text[: len(text) // 2].rstrip() if i % 20 == 0 else text for i, text in enumerate(GERMAN)]
     finding = only(survey(corpus(ENGLISH, cut)))

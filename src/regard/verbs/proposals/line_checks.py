@@ -13,6 +13,7 @@ import numpy as np
 from regard.data.corpus import Pair
 from regard.data.corpus_statistics import CorpusStatistics
 from regard.data.scripts import Script, detect_script
+from regard.verbs.proposals.lost_letters import LostLetters, has_lost_letters, without_addresses
 from regard.verbs.proposals.pair_languages import Languages
 
 LineProblem = Literal[
@@ -50,6 +51,7 @@ SHARES: dict[LineProblem, float] = {
     "cut off": MIN_CUT_SHARE,
     "copy": MIN_COPIED_SHARE,
 }
+REPLACEMENT = "\ufffd"  # what a program writes for bytes that are no text; no text has one of its own
 MIN_LETTERS = 10  # of a line, to determine its script
 MIN_SCRIPT_SHARE = 0.8  # of a side's letters in its usual script, for others to be wrong
 MIN_COPY_LETTERS = 12  # identical sides with fewer letters may be a name
@@ -74,13 +76,7 @@ _ENTITY = re.compile(
 _TAG = re.compile(r"</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>")
 # of them those of 80 to 9F are what Latin-1 makes of punctuation in Windows-1252
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f]")
-# letters that a program wrote as question marks: "Stra?e", "?????? ??? ??". In scripts without spaces between
-# sentences a question mark stands between letters, so only letters in lower case count.
-_LOWER = "[a-z\u00df-\u00f6\u00f8-\u00ff\u03ac-\u03ce\u0430-\u045f]"
-_LOST_LETTER = re.compile(rf"{_LOWER}\?+(?={_LOWER})(?!\w*=)")
-_LOST_WORDS = re.compile(r"(?<!\S)\?{2,}[.,!]?\s+\?{2,}[.,!]?(?!\S)")
 _END = re.compile(r"[.?!…。！？।؟]\W*\Z")
-_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|\S+@\S+\.\S+")
 
 
 @dataclass(frozen=True)
@@ -149,6 +145,7 @@ class LineChecks:
         ]
         pairs = corpus.sample.pairs
         self._languages, self._ratios = languages, LengthRatios.of(pairs)
+        self._lost = [LostLetters(pair.source for pair in pairs), LostLetters(pair.target for pair in pairs)]
         ended = sum(_is_ended(pair.source) and _is_ended(pair.target) for pair in pairs)
         self._are_ended = ended >= LEAST_ENDED * max(len(pairs), 1)
         found: dict[LineProblem, Occurrences] = {}
@@ -160,10 +157,13 @@ class LineChecks:
         self.misalignment = corpus.lengths.misalignment(self.wrong, good)
         if self.misalignment is not None:
             found.pop("odd length", None)
+        sure = any(REPLACEMENT in pair.source or REPLACEMENT in pair.target for pair in pairs)
+        least = {problem: max(MIN_SUSPECT_LINES, share * len(pairs)) for problem, share in SHARES.items()}
+        least["broken characters"] *= not sure
         self.found: dict[LineProblem, Occurrences] = {
             problem: found[problem]
-            for problem, share in SHARES.items()
-            if problem in found and len(found[problem].lines) >= max(MIN_SUSPECT_LINES, share * len(pairs))
+            for problem, count in least.items()
+            if problem in found and len(found[problem].lines) >= count
         }
 
     def problems(self, pairs: Sequence[Pair]) -> Iterator[dict[LineProblem, int]]:
@@ -191,6 +191,8 @@ class LineChecks:
                     found.pop("another language", None)
             for problem in problems_of_text(pair):
                 found[problem] = 0
+            if pair.source in self._lost[0] or pair.target in self._lost[1]:
+                found["broken characters"] = 0
             if self._ratios.is_odd(pair):
                 found["odd length"] = 0
             if self._are_ended and self._ratios.is_short(pair, _cut_side(pair)):
@@ -207,24 +209,19 @@ def problems_of_text(pair: Pair) -> Iterator[LineProblem]:
     if has_tags(pair.source) or has_tags(pair.target):
         yield "HTML tags"
     if (
-        not any(map(str.isalpha, _words(pair.target)))
-        and sum(map(str.isalpha, _words(pair.source))) >= MIN_LETTERS
+        not any(map(str.isalpha, without_addresses(pair.target)))
+        and sum(map(str.isalpha, without_addresses(pair.source))) >= MIN_LETTERS
     ):
         yield "target without words"
 
 
 def is_broken(text: str) -> bool:
     """True for a line with misread UTF-8, control characters, or marks in place of letters."""
-    if "?" in text and _has_lost_letters(_words(text)):
+    if has_lost_letters(text):
         return True
     if text.isascii():
         return not text.isprintable() and _CONTROL.search(text) is not None
-    return "\ufffd" in text or _MOJIBAKE.search(text) is not None or _CONTROL.search(text) is not None
-
-
-def _has_lost_letters(words: str) -> bool:
-    """True for two letters or two neighbouring words that are question marks; one may be a missing space."""
-    return len(_LOST_LETTER.findall(words)) > 1 or _LOST_WORDS.search(words) is not None
+    return REPLACEMENT in text or _MOJIBAKE.search(text) is not None or _CONTROL.search(text) is not None
 
 
 def is_decomposed(text: str) -> bool:
@@ -251,11 +248,6 @@ def _cut_side(pair: Pair) -> int | None:
 
 def _is_ended(text: str) -> bool:
     return _END.search(text) is not None
-
-
-def _words(text: str) -> str:
-    """A line without addresses."""
-    return _ADDRESS.sub(" ", text) if "/" in text or "@" in text or "www." in text else text
 
 
 def has_other_script(text: str, usual: Script) -> bool:

@@ -4,7 +4,14 @@ from dataclasses import asdict
 from functools import cache, partial
 
 from regard.inspection.ablation import ablations
-from regard.inspection.attribution import POINTS, Attribution, Method, attributions
+from regard.inspection.attribution import (
+    MOST_MISSING_NATS,
+    MOST_MISSING_SHARE,
+    POINTS,
+    Attribution,
+    Method,
+    attributions,
+)
 from regard.models.build import count_parameters
 from regard.models.encoder_only import EncoderOnly
 from regard.verbs.views.recorded_pass import RecordedPass, Resource, ResourceFunction, to_array
@@ -66,6 +73,7 @@ def _attribution(recorded: RecordedPass) -> Resource:
         "columns": columns,
         "rows": _answer_positions(recorded),
         "methods": list(METHODS),
+        "most_missing": {"share": MOST_MISSING_SHARE, "nats": MOST_MISSING_NATS},
         "note": NOTE,
     }
 

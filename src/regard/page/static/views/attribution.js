@@ -59,17 +59,17 @@ async function drawn(root, { source, state, signal }) {
       label: "The token explained", value: facts.rows[row], options: rows.tokens.map((words, i) => [facts.rows[i], numbered(words, facts.rows[i])]), onchange: (value) => state.set("row", value),
     })),
     barsFigure({ found, attention, rows, columns, row, width }),
-    missing && element("p", { class: "hint" }, whatIsMissing(visible(rows.tokens[row]), missing[row], new Map(found).get("integrated").row(row))),
+    missing && element("p", { class: "hint" }, whatIsMissing(visible(rows.tokens[row]), missing[row], new Map(found).get("integrated").row(row), facts.most_missing)),
     element("p", { class: "hint" }, facts.note),
     rows.tokens.length > 1 && mapFigure({ found, rows, columns, row, state, width }),
     more,
   );
 }
 
-/** What a row of integrated gradients misses; large as `misses_much` of inspection/attribution.py says. */
-function whatIsMissing(token, missing, values) {
+/** What a row of integrated gradients misses; large if it is more than a share of the gain, and more than so many nats. */
+function whatIsMissing(token, missing, values, { share, nats }) {
   const gain = values.reduce((sum, value) => sum + value, missing);
-  const much = Math.abs(missing) > Math.max(0.1, 0.1 * Math.abs(gain)) ? ": too much to rely on them" : "";
+  const much = Math.abs(missing) > Math.max(nats, share * Math.abs(gain)) ? ": too much to rely on them" : "";
   return `The integrated gradients of “${token}” miss ${number(missing)} of the ${number(gain)} nats that its log-probability gains on their path${much}.`;
 }
 
