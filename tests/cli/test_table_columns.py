@@ -1,5 +1,6 @@
 """The texts of a table's column, for every command that reads lines: the same cells as `regard new` reads."""
 
+import csv
 import json
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 from regard.cli import run
 from regard.errors import DataError, UserError
+from regard.verbs.classify import Classifier, cells_of
 from regard.verbs.generation.translated_table import TranslatedTable
 from regard.verbs.shared.lines import texts_of
 from regard.verbs.tag import tag_file
@@ -154,3 +156,41 @@ def test_translate_reads_a_column_and_writes_a_line_for_each_record(tmp_path, ca
     assert printed.count(b"\n") == 2
     assert out.read_bytes() == printed
     assert run(["translate", "--input", str(file)]) == 2
+
+
+NEW_ROWS = 'text;who\n"a good; film";u1\n;\nbad;u2\n'
+
+
+@pytest.mark.parametrize(
+    ("verb", "head", "labels", "names"),
+    [
+        ("classify", "classification", ("no", "yes"), ["label", "label_probability"]),
+        ("classify", "regression", (), ["value"]),
+        ("tag", "tokens", ("A", "B"), ["words", "words_labels"]),
+        ("embed", "classification", ("no", "yes"), ["vector"]),
+    ],
+)
+def test_answers_of_encoders_stand_beside_their_records(
+    tmp_path, encoder_folder, capsys, verb, head, labels, names
+):
+    model = str(encoder_folder(head, labels))
+    command = [verb, "--model", model, "--input", str(table(tmp_path, "a.csv", NEW_ROWS)), "--column", "text"]
+    for into in ((), ("--into", "x")):
+        assert run([*command, "--output", str(tmp_path / "o.csv"), *into]) == 0
+        assert run([*command, "--output", str(tmp_path / "o.jsonl"), *into]) == 0
+        rows = list(csv.reader((tmp_path / "o.csv").read_text().splitlines(), delimiter=";"))
+        records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+        added = [name.replace(names[0], "x", 1) for name in names] if into else names
+        assert rows[0] == ["text", "who", *added]
+        assert [row[:2] for row in rows[1:]] == [["a good; film", "u1"], ["", ""], ["bad", "u2"]]
+        assert [list(record) for record in records] == [rows[0]] * 3
+        written = [[record[name] for name in added] for record in records]
+        cells = [[each if isinstance(each, str) else json.dumps(each) for each in row] for row in written]
+        assert [row[2:] for row in rows[1:]] == [[cell.replace("null", "") for cell in row] for row in cells]
+    if verb == "classify":
+        assert rows[2][2:] == [""] * len(names)
+        [expected] = Classifier(model)(["a good; film"])
+        assert written[0] == cells_of(expected)
+    assert run([*command, "--output", str(tmp_path / "o.csv"), "--json"]) == 2
+    assert run([*command, "--output", str(tmp_path / "o.txt")]) == 2
+    assert "--output FILE.csv" in capsys.readouterr().err

@@ -106,6 +106,8 @@ RECORDS += [
 def test_a_classifier_that_no_recipe_trained_is_evaluated_on_a_table(encoder_folder, tmp_path, name, columns):
     lines = {"a.csv": ROWS, "a.tsv": [row.replace(",", "\t") for row in ROWS], "a.jsonl": RECORDS}[name]
     model = encoder_folder("classification", ("neg", "pos"))
+    if not columns:
+        lines = [line.replace("review", "text").replace("rating", "label") for line in lines]
     found = evaluate(model=model, data=write(tmp_path / name, lines), columns=columns)
     assert found.examples == "2 texts; 1 left out: empty; 2 left out: without a label"
     predicted = classify(["a good film", "bad"], model=model)

@@ -107,8 +107,9 @@ def _labelled(text: str, label: str) -> Row:
 
 
 def _unlabelled_is_empty(row: Row) -> Row:
-    is_unlabelled = isinstance(row, Problem) and row.reason == UNLABELLED
-    return row._replace(policy="empty") if is_unlabelled else row
+    if isinstance(row, Problem) and row.reason == UNLABELLED:
+        return row._replace(policy="empty")
+    return row
 
 
 def _refuse_nan(row: Row) -> Row:

@@ -43,6 +43,7 @@ TEXT_NAMES = _words(
 LABEL_NAMES = _words(
     "label labels class category sentiment polarity intent topic tag stars rating score value grade"
 )
+WORD_LIST_NAMES = _words("tokens words token word")  # of lists, each value of which has a label
 SOURCE_NAMES, TARGET_NAMES = _words("source src input"), _words("target tgt output translation")
 OTHER_NAMES = _words("id idx index title date author split")
 COLUMN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES}
@@ -97,7 +98,7 @@ class Table:
             if len(cells) != len(self.names):
                 raise DataError(
                     f"{self.path}:{line}: {counted(len(cells), 'column')}, but line 1 has {len(self.names)}",
-                    _CORRECT,
+                    _CORRECT if self.format == "csv" else _CORRECT_TSV,
                 )
             yield Record(line, tuple(cells))
 
@@ -168,6 +169,8 @@ def column_index(names: Sequence[str], wanted: str, place: str) -> int:
 
 
 _CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"
+_AS_CSV = "in TSV nothing is quoted; a file with quoted cells is read as CSV if its name ends in .csv"
+_CORRECT_TSV = f"correct the line; {_AS_CSV}"
 
 
 def format_by_name(path: Path) -> TableFormat | None:
@@ -204,6 +207,8 @@ def open_table(path: Path, kind: TableFormat) -> Table:
             for key in _cells(record)
         )
         if not keys:
+            if lists := list_keys(path):
+                raise refused_lists(path, lists)
             raise DataError(f"{path}: no record", "give a file with one JSON object per line")
         return Table(path=path, format=kind, names=tuple(keys), named=True)
     if kind == "labelled":
@@ -216,12 +221,48 @@ def open_table(path: Path, kind: TableFormat) -> Table:
         raise DataError(
             f"{path}:1: no tab, so there is only one column", "separate the columns of a TSV file by tabs"
         )
+    if kind == "tsv" and _is_quoted(first):
+        raise DataError(f"{path}: all texts are in quotes, which would become part of them", _AS_CSV)
     unnamed = Table(path=path, format=kind, names=(), named=False, delimiter=delimiter)
     named = _is_header([[unnamed.number(cell) for cell in cells] for cells in first])
     names = [cell.strip() or str(place) for place, cell in enumerate(first[0])]
     if not named:
         names = [str(place) for place in range(len(first[0]))]
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
+
+
+def list_keys(path: Path) -> tuple[str, ...]:
+    """The keys of JSON whose values are lists in one of the first records.
+
+    Raises:
+        DataError: a line is not JSON.
+    """
+    records = itertools.islice(_json_records(path), SAMPLED_RECORDS)
+    return tuple(
+        dict.fromkeys(
+            key for _, _, record in records for key, value in _flat(record) if isinstance(value, list)
+        )
+    )
+
+
+def refused_lists(path: Path, lists: Sequence[str]) -> DataError:
+    """The error of a file of JSON whose texts or labels are in lists, under these keys."""
+    names = ", ".join(map(repr, lists))
+    if any(name.rpartition(".")[2].casefold() in WORD_LIST_NAMES for name in lists):
+        return DataError(
+            f"{path}: the values under {names} are lists: words and their labels are not read from JSON",
+            "write a word, a tab and its label on each line, an empty line after each sentence: FILE.bio",
+        )
+    return DataError(
+        f"{path}: the values under {names} are lists: a text has one label (no multi-label classification)",
+        "give each text one label, as a text or number; --task language_model reads the texts alone",
+    )
+
+
+def _is_quoted(records: Sequence[Sequence[str]]) -> bool:
+    """True if all cells but numbers are in quotes, in two records or more."""
+    texts = [cell for cells in records for cell in cells if cell and not is_number(cell)]
+    return len(records) > 1 and bool(texts) and all(re.fullmatch(r'"(?:[^"]|"")*"', text) for text in texts)
 
 
 def _records(

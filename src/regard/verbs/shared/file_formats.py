@@ -141,7 +141,7 @@ def table_output(
         )
         raise UserError(
             f"{output}: a table is written from a table alone, with one answer for each record",
-            f"give --input TABLE --column NAME, without --json and --n-best; {others}",
+            f"give --input TABLE --column NAME, without --json, --n-best and --top; {others}",
         )
     return None
 
