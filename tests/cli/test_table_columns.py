@@ -170,7 +170,7 @@ NEW_ROWS = 'text;who\n"a good; film";u1\n;\nbad;u2\n'
         ("embed", "classification", ("no", "yes"), ["vector"]),
     ],
 )
-def test_answers_of_encoders_stand_beside_their_records(
+def test_answers_of_encoders_are_in_the_rows_of_their_texts(
     tmp_path, encoder_folder, capsys, verb, head, labels, names
 ):
     model = str(encoder_folder(head, labels))
