@@ -1,4 +1,4 @@
-"""What `classify`, `tag` and `embed` share: a table is written as it was, with columns for the answers."""
+"""What `classify`, `tag` and `embed` share: they write a table with columns for the answers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
