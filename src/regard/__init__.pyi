@@ -691,11 +691,12 @@ def evaluate(
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's, a CSV file of labelled texts, or pairs in one
-            file (TSV, CSV, JSON Lines), which are scored as `src` and `ref`; NAME:FILE is a file of the
+        data: a file of test data in the format of the recipe's, a table of labelled texts (CSV, TSV, JSON
+            Lines), or pairs in one table, which are scored as `src` and `ref`; NAME:FILE is a file of the
             catalogue.
         columns: the columns of `data`, by name or number from 0: source and target, or text and label; ()
-            detects those of pairs and of a CSV file, and is the recipe's of other files.
+            detects those of pairs, of a CSV file and of a table in another format than the recipe's, and is
+            the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -1789,9 +1790,9 @@ def classify_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1838,9 +1839,9 @@ def embed_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -1888,9 +1889,9 @@ def fill_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2014,9 +2015,9 @@ def generate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2064,9 +2065,9 @@ def score_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2194,9 +2195,9 @@ def summarize_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -2246,9 +2247,9 @@ def tag_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
     """
@@ -2397,9 +2398,9 @@ def translate_shard(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
         precision: Of matrix products: "float32"; faster, a little less exact: "int8" on a CPU,
@@ -3051,9 +3052,9 @@ def tokenize_corpus(
         column: The column of a table (.csv, .tsv, .jsonl) that has the texts, by its name or number.
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
-        into: With a column and an output that is a table: the name of the column that is added.
-            [default: translation, summary, continuation, vector, label (of a number: value), words,
-            masks or log_prob]
+        into: With a column and an output that is a table: the name of the column that is added, or the
+            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            value), words, masks or log_prob]
 
     Raises:
         RecipeError: the recipe is that of another task. DataError: there is no such input, an input has

@@ -1,5 +1,6 @@
 """The texts of a table's column, for every command that reads lines: the same cells as `regard new` reads."""
 
+import csv
 import json
 import re
 
@@ -7,8 +8,10 @@ import pytest
 
 from regard.cli import run
 from regard.errors import DataError, UserError
+from regard.verbs.classify import Classifier, cells_of
 from regard.verbs.generation.translated_table import TranslatedTable
 from regard.verbs.shared.lines import texts_of
+from regard.verbs.tag import tag_file
 from regard.verbs.translate import translate
 
 CSV = 'id,text,label\n0,"one, two",a\n1,"three\nfour",b\nid,text,label\n2,,a\n'
@@ -18,6 +21,13 @@ TEXTS = ["one, two", "three four", ""]
 def table(folder, name, content):
     (folder / name).write_text(content)
     return folder / name
+
+
+def test_records_without_text_have_a_line_and_repeated_headers_are_named(tmp_path, capsys):
+    file = table(tmp_path, "a.csv", "text,who\na,1\n,\nb,2\ntext,who\nc,3\n")
+    assert list(texts_of(file, "text")) == ["a", "", "b", "c"]
+    warning = " ".join(capsys.readouterr().err.split())
+    assert "1 line repeats the names of the columns, and no record: line 5" in warning
 
 
 @pytest.mark.parametrize("column", ["text", "1"])
@@ -48,6 +58,23 @@ def test_a_table_without_a_column_is_not_read_as_lines(tmp_path):
     with pytest.raises(UserError, match="is no table"):
         texts_of(lines, "text")
     assert list(texts_of(lines, None)) == ["Hello"]
+
+
+def test_lines_with_tabs_of_a_file_called_tsv_are_rows_not_texts(tmp_path, encoder_folder, capsys):
+    rows, lines = table(tmp_path, "a.tsv", "text\tlabel\na\t1\n"), table(tmp_path, "b.tsv", "a\nb\n")
+    for verb, model in (
+        ("classify", encoder_folder("classification", ("no", "yes"))),
+        ("tag", encoder_folder("tokens", ("A", "B"))),
+    ):
+        for more in ((), ("--shard", "1/1", "--output", str(tmp_path / "out"))):
+            assert run([verb, "--model", str(model), "--input", str(rows), *more]) == 2
+            printed = capsys.readouterr()
+            assert "is a table" in printed.err or "a table (tab-separated values)" in printed.err
+            assert "--column NAME" in printed.err
+            assert printed.out == ""
+    assert list(texts_of(lines, None)) == ["a", "b"]
+    assert len(tag_file(rows, model=model)) == 2
+    assert "each line is read as a text, with all its columns" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -129,3 +156,41 @@ def test_translate_reads_a_column_and_writes_a_line_for_each_record(tmp_path, ca
     assert printed.count(b"\n") == 2
     assert out.read_bytes() == printed
     assert run(["translate", "--input", str(file)]) == 2
+
+
+NEW_ROWS = 'text;who\n"a good; film";u1\n;\nbad;u2\n'
+
+
+@pytest.mark.parametrize(
+    ("verb", "head", "labels", "names"),
+    [
+        ("classify", "classification", ("no", "yes"), ["label", "label_probability"]),
+        ("classify", "regression", (), ["value"]),
+        ("tag", "tokens", ("A", "B"), ["words", "words_labels"]),
+        ("embed", "classification", ("no", "yes"), ["vector"]),
+    ],
+)
+def test_answers_of_encoders_are_in_the_rows_of_their_texts(
+    tmp_path, encoder_folder, capsys, verb, head, labels, names
+):
+    model = str(encoder_folder(head, labels))
+    command = [verb, "--model", model, "--input", str(table(tmp_path, "a.csv", NEW_ROWS)), "--column", "text"]
+    for into in ((), ("--into", "x")):
+        assert run([*command, "--output", str(tmp_path / "o.csv"), *into]) == 0
+        assert run([*command, "--output", str(tmp_path / "o.jsonl"), *into]) == 0
+        rows = list(csv.reader((tmp_path / "o.csv").read_text().splitlines(), delimiter=";"))
+        records = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()]
+        added = [name.replace(names[0], "x", 1) for name in names] if into else names
+        assert rows[0] == ["text", "who", *added]
+        assert [row[:2] for row in rows[1:]] == [["a good; film", "u1"], ["", ""], ["bad", "u2"]]
+        assert [list(record) for record in records] == [rows[0]] * 3
+        written = [[record[name] for name in added] for record in records]
+        cells = [[each if isinstance(each, str) else json.dumps(each) for each in row] for row in written]
+        assert [row[2:] for row in rows[1:]] == [[cell.replace("null", "") for cell in row] for row in cells]
+    if verb == "classify":
+        assert rows[2][2:] == [""] * len(names)
+        [expected] = Classifier(model)(["a good; film"])
+        assert written[0] == cells_of(expected)
+    assert run([*command, "--output", str(tmp_path / "o.csv"), "--json"]) == 2
+    assert run([*command, "--output", str(tmp_path / "o.txt")]) == 2
+    assert "--output FILE.csv" in capsys.readouterr().err

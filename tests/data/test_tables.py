@@ -114,3 +114,34 @@ def test_columns_of_one_name_are_chosen_by_number(tmp_path):
         table.columns(["label"])
     assert caught.value.hint == "choose by number: 1 and 2"
     assert table.columns(["text", "2"]) == (0, 2)
+
+
+@pytest.mark.parametrize(("name", "gap"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_record_of_empty_cells_is_one_only_where_each_record_has_an_answer(tmp_path, name, gap):
+    (tmp_path / name).write_text(f"{gap}\ntext{gap}n\na{gap}1\n{gap}\nb{gap}2\n")
+    table = open_table(tmp_path / name, format_of(tmp_path / name))
+    assert table.names == ("text", "n")
+    assert [record.line for record in table.records()] == [3, 5]
+    assert [record.cells for record in table.records(empty=True)] == [("a", "1"), ("", ""), ("b", "2")]
+
+
+def test_quotes_around_all_texts_of_a_tsv_file_are_named_and_their_lines_too(tmp_path):
+    for lines, error in (
+        (['"text"\t"n"', '"one"\t1', '"two ""2"""\t2'], "all texts are in quotes"),
+        (["text\tn", '"one', 'line"\t1'], "2: 1 column, but line 1 has 2"),
+    ):
+        with pytest.raises(DataError, match=error) as raised:
+            list(open_table(write(tmp_path / "a.tsv", lines), "tsv").records())
+        assert "read as CSV" in raised.value.hint
+        table = open_table(write(tmp_path / "a.csv", lines), "csv")
+        assert table.names == ("text", "n")
+        assert [row[1] for row in cells(table)] == ["1", "2"][: len(cells(table))]
+    said = write(tmp_path / "b.tsv", ['"Hi," he said.\t"Hallo"', '"Bye."\t"Ade."'])
+    assert open_table(said, "tsv").names == ("0", "1")
+
+
+def test_lists_of_words_are_named(tmp_path):
+    file = write(tmp_path / "a.jsonl", ['{"tokens": ["a", "b"], "ner_tags": ["O", "O"]}'])
+    with pytest.raises(DataError, match="under 'tokens', 'ner_tags' are lists: words") as raised:
+        open_table(file, "jsonl")
+    assert "a tab and its label on each line" in raised.value.hint

@@ -8,6 +8,7 @@ import torch
 
 from regard.errors import DataError, FolderError, UserError
 from regard.verbs.classify import MAX_CHARACTERS, Classifier, classify, classify_file, output_lines
+from regard.verbs.line_jobs import classify_job
 from regard.verbs.shared.texts import strings
 from regard.verbs.translate import translate
 
@@ -83,6 +84,14 @@ def test_a_model_of_numbers_gives_numbers(encoder_folder):
     assert float(output_lines(first)) == pytest.approx(one, rel=1e-5)
     assert json.loads(output_lines(first, as_json=True)).keys() == {"line", "text", "value"}
     assert output_lines(empty) == "\n"
+
+
+def test_the_cell_of_an_empty_text_is_empty_whatever_the_head(encoder_folder):
+    for head, labels in (("regression", ()), ("classification", LABELS)):
+        job = classify_job(model=encoder_folder(head, labels))
+        filled, empty = job.cells(["a good film", ""], 1)
+        assert filled is not None
+        assert empty is None
 
 
 def test_a_head_that_nobody_trained_is_silent_unless_it_is_allowed_to_speak(encoder_folder):

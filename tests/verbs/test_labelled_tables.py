@@ -1,16 +1,21 @@
 """Tables of labelled texts: their columns in either order, decimal commas, and CSV files as test data."""
 
+from dataclasses import replace
+
 import pytest
 
 from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, numeric_labels, open_labelled
 from regard.data.tables import open_table
 from regard.errors import DataError, RecipeError, UserError
+from regard.verbs.classify import classify
+from regard.verbs.evaluate import evaluate
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import Roles, roles_of
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.settings import load_recipe
-from regard.verbs.shared.test_data_settings import with_table
+from regard.verbs.shared.test_data_settings import evaluated_recipe, with_table
+from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.task import settings_of_test_data
 from regard.weights.model_folder import load_model
 
@@ -85,3 +90,62 @@ def test_a_csv_file_is_not_the_test_data_of_models_that_read_text_or_words(untra
     source = load_recipe(recipe_path(recipe))
     with pytest.raises(RecipeError, match=rf"a\.csv\.gz is a CSV file, but the model's recipe reads {kind}"):
         settings_of_test_data(source.recipe, load_model(untrained), "a.csv.gz", source.base)
+
+
+ROWS = ["id,review,rating", "0,a good film,neg", "1,bad,pos", "2,the cat sat,", "3,,neg", "4,a mat,nan"]
+RECORDS = ['{"review": "a good film", "rating": "neg"}', '{"review": "bad", "rating": "pos"}']
+RECORDS += [
+    '{"review": "the cat sat"}',
+    '{"review": "", "rating": "neg"}',
+    '{"review": "a mat", "rating": ""}',
+]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
+@pytest.mark.parametrize("columns", [(), ("review", "rating")])
+def test_a_classifier_that_no_recipe_trained_is_evaluated_on_a_table(encoder_folder, tmp_path, name, columns):
+    lines = {"a.csv": ROWS, "a.tsv": [row.replace(",", "\t") for row in ROWS], "a.jsonl": RECORDS}[name]
+    model = encoder_folder("classification", ("neg", "pos"))
+    if not columns:
+        lines = [line.replace("review", "text").replace("rating", "label") for line in lines]
+    found = evaluate(model=model, data=write(tmp_path / name, lines), columns=columns)
+    assert found.examples == "2 texts; 1 left out: empty; 2 left out: without a label"
+    predicted = classify(["a good film", "bad"], model=model)
+    assert found.confusion == [[int(label == name) for name in ("neg", "pos")] for label in predicted]
+
+
+def test_a_model_that_no_recipe_trained_has_no_test_data_of_its_own(encoder_folder, tmp_path):
+    with pytest.raises(UserError, match="not trained by a recipe, which would name test data"):
+        evaluate(model=encoder_folder("classification", ("neg", "pos")))
+    numbered = encoder_folder("classification", ("LABEL_0", "LABEL_1"))
+    table = write(tmp_path / "a.csv", ["text,label", "a good film,0", "bad,1"])
+    assert evaluate(model=numbered, data=table).examples == "2 texts"
+    values = write(tmp_path / "b.csv", ["text,label", "a good film,0.5", "bad,1", "a cat,", "the mat,2"])
+    assert evaluate(model=encoder_folder("regression"), data=values).examples.startswith(
+        "3 texts; 1 left out"
+    )
+
+
+def test_json_lines_are_test_data_whatever_the_format_of_the_training_texts(tmp_path):
+    source = load_recipe(new(reviews(tmp_path / "a.csv"), out=tmp_path / "a.toml").recipe)
+    file = write(tmp_path / "b.jsonl", ['{"what": "fine", "how": "good"}', '{"what": "dull"}'])
+    changed, data = with_table(source, str(file), ("what", "how"))
+    test = changed.recipe.data.test
+    corpus = open_labelled(test, LinePolicy(), tmp_path, classes=True)
+    assert (data, test.format) == (None, "jsonl")
+    assert [(pair.source, pair.target) for pair in corpus] == [("fine", "good")]
+    assert corpus.skipped == {"without a label": 1}
+
+
+def test_a_file_of_tags_has_one_signature_whether_a_recipe_or_a_call_names_it(encoder_folder, tmp_path):
+    file = write(tmp_path / "a.bio", ["a B-X", "cat O", "", "bad O"])
+    model = encoder_folder("tokens", ("B-X", "O"))
+    source = evaluated_recipe(load_model(model), has_data=True)
+    columns = []
+    for column, data in (("xpos", file), ("upos", file)):
+        parts = replace(source.recipe.data, column=column)
+        changed = replace(source, recipe=replace(source.recipe, data=parts))
+        report = task_kind(changed.recipe).open_test_data(changed, load_model(model), str(data))
+        [facts, *_] = [each.signature for each in report.evaluate(load_model(model).model).scores]
+        columns.append(facts.split("column:")[1].split("|")[0])
+    assert columns == ["xpos", "last"]

@@ -6,8 +6,9 @@ import click
 
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run, table_or_job_output
 from regard.cli.options import fields_of
+from regard.cli.table_output import table_of_output, write_table
 from regard.cli.text_command import chunks_of, lines_of, refuse_two, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
@@ -27,6 +28,7 @@ from regard.verbs.shared.text_options import ClassificationOptions, ShardOptions
         " again for more.",
     ),
     several=True,
+    output=table_or_job_output,
 )
 def command(
     text: tuple[str, ...],
@@ -51,12 +53,16 @@ def command(
 
     A graph model reads a graph from --input, an NPZ file with `features` and `edges`, and gives a line for
     each node. FILE may be NAME:FILE of a known data set.
+
+    With --column and --output FILE.csv the table is written with the columns `label` and `label_probability`,
+    or NAME and NAME_probability with --into NAME; a model of numbers adds one, `value`.
     """
     refuse_two(text, input)
-    refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
+    refuse_half_a_job(sharding, text=bool(text), input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json, top=options.top)
 
     with importing():
-        from regard.verbs.classify import Classifier, output_lines
+        from regard.verbs.classify import Classifier, cells_of, columns_of, output_lines
         from regard.verbs.classify_images import ImageClassifier, reads_images
         from regard.verbs.classify_nodes import NodeClassifier, reads_graphs
         from regard.verbs.shards import classify_shard
@@ -79,6 +85,11 @@ def command(
             "a classifier of texts has its own classes: leave --label out; for images give their files, and"
             " an image-text model such as CLIP",
         )
+    if table is not None and sharding.column is not None:
+        classifier = Classifier(model, options=options, runtime=runtime)
+        names = columns_of(classifier, sharding.into)
+        write_table(classifier, cells_of, names, (input, output), sharding.column, table)
+        return
     if has_images:
         images = ImageClassifier(model, top=options.top, labels=labels, runtime=runtime)
         found = images(text) if file is None else images.file(file)

@@ -7,7 +7,16 @@ import click
 from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
+from regard.cli.job_options import (
+    PLACE,
+    Place,
+    path_of,
+    refuse_half_a_job,
+    run,
+    shard_options,
+    table_or_job_output,
+)
+from regard.cli.table_output import table_of_output, write_table
 from regard.cli.text_command import check_text, chunks_of, input_option, lines_of, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
@@ -18,7 +27,7 @@ from regard.verbs.shared.text_options import EmbeddingOptions, ShardOptions
 @text_argument(several=True)
 @shared.own_model
 @input_option("Embed each line of a file", PLACE)
-@job_output
+@table_or_job_output
 @shard_options
 @click.option(
     "--images",
@@ -60,21 +69,26 @@ def command(
     1, and can be compared with each other: --images FILE --similar-to TEXT ranks images by a text. A FILE is
     an image (PNG, JPEG, WebP, GIF, BMP), a folder of them, which is read with the folders in it, or an IDX
     file, or an NPZ file with an array `images`. The line of an image that is a file begins with its name.
+
+    With --column and --output FILE.csv the table is written with one more column, `vector`: a list of numbers
+    as JSON writes it.
     """
     if images and (input is not None or output is not None or sharding.is_job):
         raise UserError("--images embeds images, and nothing else", "leave out --input and --output")
     check_text(text, input)
     if input is not None and str(input).endswith(".npz"):
         raise UserError(f"{input}: --input is a file of lines", f"give images with --images {input}")
-    refuse_half_a_job(sharding, text=bool(text), input=input, output=output)
-    if sharding.is_job and similar_to is not None:
+    refuse_half_a_job(sharding, text=bool(text), input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json)
+    if (sharding.is_job or table is not None) and similar_to is not None:
         raise UserError(
-            "--similar-to compares all lines, but --shard and --on answer each alone", "leave one of them out"
+            "--similar-to compares all lines, but --shard, --on and --output answer each alone",
+            "leave one of them out",
         )
 
     with importing():
         from regard.verbs import embed_images
-        from regard.verbs.embed import Embedder, output_lines
+        from regard.verbs.embed import Embedder, cells_of, output_lines
         from regard.verbs.shards import embed_shard
 
     if sharding.is_job:
@@ -90,6 +104,10 @@ def command(
         return
     embed_images.refuse_image_files(text)
     embedder = Embedder(model, options=options, runtime=runtime)
+    if table is not None and sharding.column is not None:
+        names = [sharding.into or "vector"]
+        write_table(embedder, cells_of, names, (input, output), sharding.column, table)
+        return
     lines = [line for each in text for line in lines_of(each)] if text else None
     embedded = embedder.in_chunks(
         chunks_of(lines, path_of(input), "type a line to embed it", column=sharding.column)

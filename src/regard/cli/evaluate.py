@@ -23,8 +23,8 @@ from regard.verbs.shared.tokenize import Tokenize
     "--data",
     type=options.FILE_PATH,
     metavar="FILE",
-    help="Test data in the format of the recipe's, to use instead of them; or a CSV file of labelled texts;"
-    " or pairs in one file (TSV, CSV, JSON Lines).",
+    help="Test data in the format of the recipe's, to use instead of them; or a table (TSV, CSV, JSON Lines)"
+    " of labelled texts, or of pairs.",
 )
 @options.columns(
     "With --data: the columns of source and target, or of text and label, by name or number from 0."

@@ -36,6 +36,14 @@ job_output: Decorator = click.option(
     "--output", type=PLACE, metavar="DIR", help="With --shard or --on: the folder to write to."
 )
 
+table_or_job_output: Decorator = click.option(
+    "--output",
+    type=PLACE,
+    metavar="FILE",
+    help="With --column: write the table, with columns for the answers, to this FILE.csv, FILE.tsv or"
+    " FILE.jsonl; with --shard or --on: the folder to write to.",
+)
+
 
 def refuse_half_a_job(
     sharding: ShardOptions,

@@ -1,13 +1,15 @@
 """`regard tag`."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
+from regard.cli.job_options import Place, path_of, refuse_half_a_job, run, table_or_job_output
 from regard.cli.options import fields_of
+from regard.cli.table_output import table_of_output, write_table
 from regard.cli.text_command import check_text, chunks_of, lines_of, text_command, write_output
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
@@ -25,6 +27,7 @@ from regard.verbs.shared.text_options import ShardOptions, TaggingOptions
     ),
     click.option("--words", is_flag=True, help="Split at white space only: punctuation stays on the words."),
     fields_of("options", TaggingOptions),
+    output=table_or_job_output,
 )
 def command(
     text: str | None,
@@ -48,15 +51,22 @@ def command(
     its own words, the column that the model was trained on is filled, and everything else stays the same.
     Files called *.bio, *.iob, *.iob2 or *.conll bring their own words, too, a word on each line; labels in
     them are not read.
+
+    With --column and --output FILE.csv the table is written with the columns `words` and `words_labels`, or
+    NAME and NAME_labels with --into NAME: the words of a text, and as many labels, with spaces between.
     """
     check_text(text, input)
-    refuse_half_a_job(sharding, text=text is not None, input=input, output=output)
+    refuse_half_a_job(sharding, text=text is not None, input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json)
 
     with importing():
         from regard.verbs.shards import tag_shard
         from regard.verbs.shared.lines import STDIN, chunks
         from regard.verbs.tag import (
+            TaggedSentence,
             Tagger,
+            cells_of,
+            columns_of,
             has_words_in_columns,
             is_conllu,
             output_lines,
@@ -77,6 +87,13 @@ def command(
         if conllu and given:
             raise UserError(f"{option} does not go with CoNLL-U", "leave one of them out")
     tagger = Tagger(model, options=options, runtime=runtime)
+    if table is not None and sharding.column is not None:
+
+        def answers(texts: Iterable[str]) -> Iterable[TaggedSentence]:
+            return tagger(text.split() for text in texts) if words else tagger(texts)
+
+        write_table(answers, cells_of, columns_of(sharding.into), (input, output), sharding.column, table)
+        return
     if file is not None and not conllu and has_words_in_columns(file):
         found = tagger.in_chunks(chunks(sentences_in_columns(file)))
         write_output(output_lines(each, as_json=as_json) for each in found)

@@ -1,6 +1,7 @@
 """The frame of the text commands: a text, a file or a pipe in; an answer for each line out."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,23 +12,27 @@ import click
 from regard.cli import options
 from regard.cli.job_options import PLACE, job_output, shard_options
 from regard.cli.options import Decorator
-from regard.errors import UserError
+from regard.errors import Interrupted, UserError
 
 STANDARD_INPUT = f"{__name__}.dash"  # in the context: a text or --input is `-`
 
 
 def text_command(
-    does: str, *decorators: Decorator, argument: str = "text", several: bool = False
+    does: str,
+    *decorators: Decorator,
+    argument: str = "text",
+    several: bool = False,
+    output: Decorator = job_output,
 ) -> Decorator:
     """The argument TEXT, or `several`, --model, --input, those of a job, and then these options.
 
-    `does`: the help of --input.
+    `does`: the help of --input. `output`: the option --output.
     """
     return options.stacked(
         text_argument(argument, several=several),
         options.own_model,
         input_option(does, PLACE),
-        job_output,
+        output,
         shard_options,
         *decorators,
         options.as_json,
@@ -122,3 +127,20 @@ def write_output(texts: Iterable[str]) -> None:
     for text in texts:
         sys.stdout.buffer.write(text.encode("utf-8"))
         sys.stdout.buffer.flush()
+
+
+def write_to(output: Path | None, texts: Iterable[str]) -> None:
+    """Write to a file, which appears when it is complete, or to standard output one by one.
+
+    Raises Interrupted at Ctrl-C if there is a file: it is then not written.
+    """
+    if output is None:
+        write_output(texts)
+        return
+    from regard.verbs.generation.translations import write_texts
+
+    try:
+        write_texts(texts, output)
+    except KeyboardInterrupt:
+        hint = "the same command starts at the first line; --shard 1/1 keeps each part that is done"
+        raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None

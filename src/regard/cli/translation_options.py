@@ -1,6 +1,5 @@
 """What `translate` and `summarize` share: their options, and where the output goes."""
 
-import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -12,8 +11,8 @@ import click
 from regard.cli import options
 from regard.cli.job_options import PLACE, Place, shard_options
 from regard.cli.options import Decorator
-from regard.cli.text_command import chunks_of, input_option, text_argument, write_output
-from regard.errors import Interrupted, UserError
+from regard.cli.text_command import chunks_of, input_option, text_argument, write_to
+from regard.errors import UserError
 from regard.verbs.shared.file_formats import TableOutput, table_output
 from regard.verbs.shared.runtime import DecodingRuntime
 from regard.verbs.shared.text_options import FileFormat, ShardOptions, SummaryOptions
@@ -95,7 +94,7 @@ def print_answers(
     if file_format not in (None, "lines"):
         content = _document(lines, input, waits)
         name = "TEXT" if lines is not None else "standard input" if input is None else str(input)
-        _write(document_lines(translator, content, file_format, name), output)
+        write_to(output, document_lines(translator, content, file_format, name))
     elif lines is not None:
         _print(translator, translator.texts(lines), output, as_json)
     elif input is not None:
@@ -105,7 +104,8 @@ def print_answers(
             done = progress.advance if progress else None
             if table is not None and column is not None:
                 translated = TranslatedTable.of(input, column, into or translator.answer.called, table)
-                _write(translated.rows(translator(translated.texts(), done=done)), output)
+                answers = translator(translated.texts(), done=done)
+                write_to(output, translated.rows([each.text] for each in answers))
             else:
                 by_name = file_format is None or column is not None
                 read = texts_of(input, column) if by_name else stream_lines(input, notes=False)
@@ -132,18 +132,4 @@ def _print(
     from regard.verbs.generation.translations import output_lines
 
     ranked = translator.options.n_best > 1
-    _write((output_lines(each, ranked=ranked, as_json=as_json) for each in answers), output)
-
-
-def _write(texts: Iterable[str], output: Path | None) -> None:
-    """Write to a file, which appears when it is complete, or to standard output one by one."""
-    from regard.verbs.generation.translations import write_texts
-
-    if output is not None:
-        try:
-            write_texts(texts, output)
-        except KeyboardInterrupt:
-            hint = "the same command starts at the first line; --shard 1/1 keeps each part that is done"
-            raise Interrupted(signal.SIGINT, f"interrupted; {output} was not written", hint) from None
-    else:
-        write_output(texts)
+    write_to(output, (output_lines(each, ranked=ranked, as_json=as_json) for each in answers))

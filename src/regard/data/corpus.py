@@ -166,7 +166,7 @@ class Corpus:
             if problem is None:
                 yield Pair(source=row[0], target=cast(str, row[1]), line=line)
             elif getattr(self._policy, problem.policy) == "skip":
-                skipped[problem.policy] += 1
+                skipped[problem.reason or problem.policy] += 1
             else:
                 place = self.files[min(problem.side, len(self.files) - 1)] if self.files else self.name
                 raise DataError(

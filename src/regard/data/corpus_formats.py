@@ -19,6 +19,7 @@ class Problem(NamedTuple):
     policy: str  # the field of `LinePolicy` that decides what happens to the row
     message: str
     side: int = 0  # of the file that has the problem; 0: source, 1: target
+    reason: str | None = None  # as it is counted; None: the name of the policy
 
 
 Row = tuple[str, str] | Problem

@@ -16,9 +16,11 @@ from regard.data.corpus_formats import Problem, Row
 from regard.data.files import locate, read_lines
 from regard.data.json_lines import parse_record, text_field
 from regard.data.noise import derive_seed
-from regard.data.tables import one_line, open_table
+from regard.data.tables import format_by_name, one_line, open_table
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.recipe import check_types
+
+UNLABELLED = "without a label"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +55,12 @@ class LabelledSettings:
                     "columns are numbered from 0; header = true reads their names from the first line",
                 )
 
-    def of_file(self, file: str) -> "LabelledSettings":
-        """The settings for another file of the same format, or for a CSV file, which has its own columns."""
-        if not is_csv(file) or self.format == "csv":
-            return replace(self, file=file)
-        return LabelledSettings(file=file, format="csv")
+    def of_file(self, file: str) -> "LabelledTable":
+        """The settings for another file of the same format, or for a table of its own format and columns."""
+        kind = format_by_name(Path(file))
+        if kind in (None, self.format):
+            return LabelledTable(**{**vars(self), "file": file})
+        return LabelledTable(file=file, format=kind)
 
     def with_columns(self, text: str, label: str) -> "LabelledSettings":
         """The settings with other columns, by their names or numbers."""
@@ -65,9 +68,8 @@ class LabelledSettings:
         return replace(self, text_field=text, label_field=label, header=named)
 
 
-def is_csv(file: str) -> bool:
-    """True if the name of a file is that of a CSV file."""
-    return Path(file.lower().removesuffix(".gz")).suffix == ".csv"
+class LabelledTable(LabelledSettings):
+    """A table that no recipe names: texts without a label are skipped, and counted."""
 
 
 def open_labelled(
@@ -76,13 +78,14 @@ def open_labelled(
     """The labelled texts of a file as pairs of text and label; a relative path starts at `base`.
 
     With `classes` each label is the name of a class: "nan", which means a missing value, and JSON
-    numbers that are not integers are malformed.
+    numbers that are not integers are malformed. Texts of a `LabelledTable` that have no label are empty.
     """
     path = locate(settings.file, base)
 
     def rows() -> Iterator[Row]:
         found = _rows(settings, path, classes)
-        return map(_refuse_nan, found) if classes else found
+        found = map(_refuse_nan, found) if classes else found
+        return map(_unlabelled_is_empty, found) if isinstance(settings, LabelledTable) else found
 
     first_line = 2 if settings.header else 1
     return Corpus(path.name, rows, policy, [path], settings, first_line=first_line)
@@ -100,14 +103,21 @@ def _rows(settings: LabelledSettings, path: Path, classes: bool) -> Iterator[Row
 
 
 def _labelled(text: str, label: str) -> Row:
-    return (text, label) if label.strip() else Problem("malformed", "no label")
+    return (text, label) if label.strip() else Problem("malformed", "no label", reason=UNLABELLED)
+
+
+def _unlabelled_is_empty(row: Row) -> Row:
+    if isinstance(row, Problem) and row.reason == UNLABELLED:
+        return row._replace(policy="empty")
+    return row
 
 
 def _refuse_nan(row: Row) -> Row:
     """Refuses "nan" as a label, which tables write for missing values."""
     if isinstance(row, Problem) or row[1].strip().lower() not in ("nan", "-nan", "+nan"):
         return row
-    return Problem("malformed", f"the label is {row[1]!r}, which means a missing label")
+    message = f"the label is {row[1]!r}, which means a missing label"
+    return Problem("malformed", message, reason=UNLABELLED)
 
 
 def _label_then_text(line: str) -> Row:
@@ -166,7 +176,8 @@ def _json_row(line: str, text_key: str, label_key: str, *, classes: bool) -> Row
         return Problem("malformed", str(error))
     label = record.get(label_key)
     if label is None or isinstance(label, dict | list):
-        return Problem("malformed", f"{label_key!r} is {'not a label' if label_key in record else 'missing'}")
+        message = f"{label_key!r} is {'not a label' if label_key in record else 'missing'}"
+        return Problem("malformed", message, reason=UNLABELLED if label is None else None)
     if isinstance(label, float) and (classes or not math.isfinite(label)):
         allowed = "neither text nor an integer" if classes else "not a finite number"
         return Problem("malformed", f"{label_key!r} is {label}, {allowed}")

@@ -43,6 +43,7 @@ TEXT_NAMES = _words(
 LABEL_NAMES = _words(
     "label labels class category sentiment polarity intent topic tag stars rating score value grade"
 )
+WORD_LIST_NAMES = _words("tokens words token word")  # of lists, each value of which has a label
 SOURCE_NAMES, TARGET_NAMES = _words("source src input"), _words("target tgt output translation")
 OTHER_NAMES = _words("id idx index title date author split")
 COLUMN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES}
@@ -80,8 +81,8 @@ class Table:
     named: bool  # True if the file has names: a header in CSV or TSV, keys in JSON
     delimiter: str = "\t"
 
-    def records(self) -> Iterator[Record]:
-        """All records, without the header.
+    def records(self, *, empty: bool = False) -> Iterator[Record]:
+        """All records, without the header; those of CSV and TSV whose cells are all `empty` if asked for.
 
         Raises:
             DataError: a line has too many or too few columns, or is not JSON; the message has its number.
@@ -92,12 +93,12 @@ class Table:
                 for number, line, record in _json_records(self.path)
             )
             return
-        found = _records(self.path, self.format, self.delimiter)
+        found = _records(self.path, self.format, self.delimiter, empty=empty)
         for line, cells in itertools.islice(found, int(self.named and self.format != "labelled"), None):
             if len(cells) != len(self.names):
                 raise DataError(
                     f"{self.path}:{line}: {counted(len(cells), 'column')}, but line 1 has {len(self.names)}",
-                    _CORRECT,
+                    _CORRECT if self.format == "csv" else _CORRECT_TSV,
                 )
             yield Record(line, tuple(cells))
 
@@ -168,12 +169,18 @@ def column_index(names: Sequence[str], wanted: str, place: str) -> int:
 
 
 _CORRECT = "correct the line; in CSV a text that contains the delimiter needs quotes"
+_AS_CSV = "in TSV nothing is quoted; a file with quoted cells is read as CSV if its name ends in .csv"
+_CORRECT_TSV = f"correct the line; {_AS_CSV}"
+
+
+def format_by_name(path: Path) -> TableFormat | None:
+    """The table format of a file that its suffix says, if it does."""
+    return SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
 def format_of(path: Path) -> TableFormat | None:
     """The table format of a file, by its suffix or else by its first lines; None for plain text."""
-    name = path.name.lower().removesuffix(".gz")
-    if (known := SUFFIXES.get(Path(name).suffix)) is not None:
+    if (known := format_by_name(path)) is not None:
         return known
     lines = [
         line for line in itertools.islice(read_lines(path), SAMPLED_RECORDS) if line and not line.isspace()
@@ -200,6 +207,8 @@ def open_table(path: Path, kind: TableFormat) -> Table:
             for key in _cells(record)
         )
         if not keys:
+            if lists := list_keys(path):
+                raise refused_lists(path, lists)
             raise DataError(f"{path}: no record", "give a file with one JSON object per line")
         return Table(path=path, format=kind, names=tuple(keys), named=True)
     if kind == "labelled":
@@ -212,6 +221,8 @@ def open_table(path: Path, kind: TableFormat) -> Table:
         raise DataError(
             f"{path}:1: no tab, so there is only one column", "separate the columns of a TSV file by tabs"
         )
+    if kind == "tsv" and _is_quoted(first):
+        raise DataError(f"{path}: all texts are in quotes, which would become part of them", _AS_CSV)
     unnamed = Table(path=path, format=kind, names=(), named=False, delimiter=delimiter)
     named = _is_header([[unnamed.number(cell) for cell in cells] for cells in first])
     names = [cell.strip() or str(place) for place, cell in enumerate(first[0])]
@@ -220,17 +231,68 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     return Table(path=path, format=kind, names=tuple(names), named=named, delimiter=delimiter)
 
 
-def _records(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
-    """The line number and the cells of each record, the header included; empty lines are skipped."""
+def list_keys(path: Path) -> tuple[str, ...]:
+    """The keys of JSON whose values are lists in one of the first records.
+
+    Raises:
+        DataError: a line is not JSON.
+    """
+    records = itertools.islice(_json_records(path), SAMPLED_RECORDS)
+    return tuple(
+        dict.fromkeys(
+            key for _, _, record in records for key, value in _flat(record) if isinstance(value, list)
+        )
+    )
+
+
+def refused_lists(path: Path, lists: Sequence[str]) -> DataError:
+    """The error of a file of JSON whose texts or labels are in lists, under these keys."""
+    names = ", ".join(map(repr, lists))
+    if any(name.rpartition(".")[2].casefold() in WORD_LIST_NAMES for name in lists):
+        return DataError(
+            f"{path}: the values under {names} are lists: words and their labels are not read from JSON",
+            "write a word, a tab and its label on each line, an empty line after each sentence: FILE.bio",
+        )
+    return DataError(
+        f"{path}: the values under {names} are lists: a text has one label (no multi-label classification)",
+        "give each text one label, as a text or number; --task language_model reads the texts alone",
+    )
+
+
+def _is_quoted(records: Sequence[Sequence[str]]) -> bool:
+    """True if all cells but numbers are in quotes, in two records or more."""
+    texts = [cell for cells in records for cell in cells if cell and not is_number(cell)]
+    return len(records) > 1 and bool(texts) and all(re.fullmatch(r'"(?:[^"]|"")*"', text) for text in texts)
+
+
+def _records(
+    path: Path, kind: TableFormat, delimiter: str, *, empty: bool = False
+) -> Iterator[tuple[int, Sequence[str]]]:
+    """The line number and the cells of each record, the header included.
+
+    Those without any text are left out; with `empty` only those before the first other one.
+    """
+    started = False
+    for number, cells in _rows(path, kind, delimiter):
+        if has_text := any(cell and not cell.isspace() for cell in cells):
+            started = True
+        if has_text or (empty and started):
+            yield number, cells
+
+
+def _rows(path: Path, kind: TableFormat, delimiter: str) -> Iterator[tuple[int, Sequence[str]]]:
+    """The line number and the cells of each line that is not empty, or of each record of CSV."""
     lines = read_lines(path)
     if kind == "csv":
         yield from _quoted(path, lines, delimiter)
         return
     for number, line in enumerate(lines, start=1):
-        if not line or line.isspace():
-            continue
-        if kind == "tsv":
+        if kind == "tsv" and "\t" in line:
             yield number, line.split("\t")
+        elif not line or line.isspace():
+            continue
+        elif kind == "tsv":
+            yield number, [line]
         elif found := _LABELLED.fullmatch(line):
             yield number, (found[3], found[1] or found[2])
         else:
@@ -251,7 +313,7 @@ def _quoted(path: Path, lines: Iterable[str], delimiter: str) -> Iterator[tuple[
             ) from None
         if cells is None:
             return
-        if any(cells) and not (number == 1 and _SEPARATOR.fullmatch(delimiter.join(cells))):
+        if cells and not (number == 1 and _SEPARATOR.fullmatch(delimiter.join(cells))):
             yield number, cells
         number = reader.line_num + 1
 
@@ -266,7 +328,7 @@ def _delimiter(path: Path) -> str:
         return declared[1]
     for each in DELIMITERS:
         try:
-            found = {len(cells) for _, cells in _quoted(path, lines, each)}
+            found = {len(cells) for _, cells in _quoted(path, lines, each) if any(cells)}
         except DataError:
             continue
         widths[each] = max(found, default=0) if len(found) == 1 else 0

@@ -195,6 +195,20 @@ def class_answer(classified: ClassPrediction, top: int) -> ClassAnswer:
     return [(each.label, each.probability) for each in classified.candidates]
 
 
+def columns_of(classifier: Classifier, into: str | None) -> tuple[str, ...]:
+    """The columns that are added to a table: of the value, or of the label and its probability."""
+    name = into or ("value" if classifier.is_regression else "label")
+    return (name,) if classifier.is_regression else (name, f"{name}_probability")
+
+
+def cells_of(classified: ClassPrediction) -> list[Any]:
+    """What these columns have for a text; None for an empty one."""
+    found = classified.to_dict()
+    if classified.is_number:
+        return [found["value"]]
+    return [found["label"], found["candidates"][0]["probability"] if found["candidates"] else None]
+
+
 def output_lines(classified: ClassPrediction, *, ranked: bool = False, as_json: bool = False) -> str:
     """A line of output: LABEL, PROBABILITY; `ranked`: LINE, LABEL, PROBABILITY for each candidate; or JSON.
 

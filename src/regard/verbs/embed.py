@@ -68,6 +68,11 @@ class SimilarLine:
         return {"line": self.line, "text": self.text, "similarity": round(self.similarity, DECIMAL_PLACES)}
 
 
+def cells_of(embedded: EmbeddedLine) -> list[list[float]]:
+    """What the column that is added to a table has for a text."""
+    return [embedded.to_dict()["vector"]]
+
+
 class Embedder(TextVerb[str, EmbeddedLine]):
     """An encoder, loaded once, that embeds texts. But for rounding, a vector depends on its text alone.
 

@@ -23,10 +23,10 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import OWN_FILE, lines_of, references_of
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
-from regard.verbs.shared.settings import recipe_of
 from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
 from regard.verbs.shared.test_data_settings import (
     changed_generation,
+    evaluated_recipe,
     reads_pairs,
     with_context,
     with_table,
@@ -148,11 +148,12 @@ def evaluate(
 
     Args:
         model: a model or run folder, or what `regard.load` gives; None is the included model.
-        data: a file of test data in the format of the recipe's, a CSV file of labelled texts, or pairs in one
-            file (TSV, CSV, JSON Lines), which are scored as `src` and `ref`; NAME:FILE is a file of the
+        data: a file of test data in the format of the recipe's, a table of labelled texts (CSV, TSV, JSON
+            Lines), or pairs in one table, which are scored as `src` and `ref`; NAME:FILE is a file of the
             catalogue.
         columns: the columns of `data`, by name or number from 0: source and target, or text and label; ()
-            detects those of pairs and of a CSV file, and is the recipe's of other files.
+            detects those of pairs, of a CSV file and of a table in another format than the recipe's, and is
+            the recipe's of other files.
         src: a file to translate, one sentence a line; the translations are scored against `ref`.
         ref: one or several files of references, aligned with `src` line by line; none for a metric that reads
             sources alone (quality estimation).
@@ -262,7 +263,7 @@ def _evaluate_on_test_data(
     loaded: LoadedModel, table: tuple[str | None, list[str]], controls: Controls, context: int | None
 ) -> Evaluation:
     """The task's scores on the test data of the model's recipe, or on a file and its columns."""
-    source, data = with_table(with_context(recipe_of(loaded.path), context), *table)
+    source, data = with_table(with_context(evaluated_recipe(loaded, table[0] is not None), context), *table)
     if controls != UNSET:
         loaded = dataclasses.replace(loaded, generation=changed_generation(loaded, controls))
     test_data = task_kind(source.recipe).open_test_data(source, loaded, data)

@@ -19,14 +19,14 @@ from regard.errors import ConfigError, DataError, FolderError, UserError
 from regard.jobs import merge as merging
 from regard.jobs import progress
 from regard.jobs.cuts import refuse_others_than_lines
-from regard.jobs.inputs import InputFile, find_inputs
+from regard.jobs.inputs import InputFile, find_inputs, read_piece
 from regard.jobs.pace import PartDone, ShardReport
 from regard.jobs.part_worker import OpenedJob
 from regard.jobs.plan import Plan, part_bytes, read_plan
 from regard.jobs.progress import Progress
 from regard.jobs.shard import run_shard
 from regard.jobs.storage import Storage
-from regard.jobs.tables import ResultKind, TableColumns, kind_of
+from regard.jobs.tables import ResultKind, TableColumns, kind_of, table_kind
 from regard.jobs.tasks import TaskProgress, task_progress
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.job_settings import settings_of
@@ -158,6 +158,8 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions
     columns = job.columns(sharding)
     if columns is None:
         refuse_others_than_lines(inputs)
+        if job.texts == 1:
+            _refuse_columns(inputs)
     else:
         kind_of(inputs)
     plan = Plan(
@@ -173,6 +175,15 @@ def opened_job(job: LineJob, inputs: Sequence[InputFile], sharding: ShardOptions
     )
     answer = job.answer if columns is None else job.cells
     return OpenedJob(plan=plan, answer=answer, failure=job.failure, engine=_engine(job.verb))
+
+
+def _refuse_columns(inputs: Sequence[InputFile]) -> None:
+    """Raise a DataError for a file called .tsv whose first line has columns, none of which is named."""
+    for file in inputs:
+        if table_kind(file.url) == "tsv" and b"\t" in next(read_piece(file, 0, file.size), b""):
+            raise DataError(
+                f"{file.url} is a table (tab-separated values)", "name the column of its texts: --column NAME"
+            )
 
 
 def shard_of(text: str) -> tuple[int, int]:

@@ -144,7 +144,7 @@ def classify_job(
     return LineJob(
         command="classify",
         into="value" if is_number else "label",
-        cell=lambda answer: answer.to_dict()["value" if answer.value is not None else "label"],
+        cell=lambda answer: answer.to_dict()["value" if answer.is_number else "label"],
         cell_kind="number" if is_number else "text",
         verb=classifier,
         written=functools.partial(classify.output_lines, ranked=ranked, as_json=as_json),

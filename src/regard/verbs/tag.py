@@ -249,6 +249,17 @@ def sentences_in_columns(file: str | Path) -> Iterator[list[str]]:
     return (list(sentence.forms) for sentence in read_words(path, word_format(path) or "columns"))
 
 
+def columns_of(into: str | None) -> tuple[str, str]:
+    """The columns that are added to a table: of the words, and of their labels."""
+    name = into or "words"
+    return name, f"{name}_labels"
+
+
+def cells_of(tagged: TaggedSentence) -> tuple[str, str]:
+    """What these columns have for a sentence, with spaces between."""
+    return " ".join(word.form for word in tagged.words), " ".join(tagged.labels)
+
+
 def output_lines(tagged: TaggedSentence, *, as_json: bool = False) -> str:
     """A line of WORD, LABEL, separated by a tab, for each word, then an empty line; or a line of JSON."""
     if as_json:

@@ -266,3 +266,18 @@ def test_a_csv_file_is_not_read_as_another_format(tmp_path, untrained):
     with pytest.raises(RecipeError, match=r"x\.csv is a CSV file, but the model's recipe reads .* 'tsv'"):
         settings_of_test_data(source.recipe, loaded, "x.csv", tmp_path)
     assert settings_of_test_data(source.recipe, loaded, "x.tsv", tmp_path)[0].file == "x.tsv"
+
+
+def test_several_labels_of_a_text_are_refused_by_their_name_and_other_lists_are_not_used(tmp_path):
+    def written(**more):
+        file = tmp_path / "a.jsonl"
+        records = [{"text": text, **more} for text, *_ in texts()]
+        file.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+        return file
+
+    for settings in ({}, {"task": "classification"}, {"columns": ["text", "labels"]}):
+        with pytest.raises(DataError, match="under 'labels' are lists: a text has one label") as raised:
+            new(written(labels=["a", "b"]), out=tmp_path / "a.toml", **settings)
+    assert "--task language_model" in raised.value.hint
+    reading = new(written(links=["a"]), out=tmp_path / "a.toml").reading
+    assert reading == "language_model (column text; not used: links (lists))"

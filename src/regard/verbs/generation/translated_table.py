@@ -1,4 +1,4 @@
-"""A table as it was, with one more column: the translation of another."""
+"""A table as it was, with more columns: the answers to the texts of another."""
 
 import csv
 import io
@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from regard import console
 from regard.data.json_lines import with_field
 from regard.data.tables import Record, Table, one_line
 from regard.errors import DataError
-from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.file_formats import TableOutput
 from regard.verbs.shared.table_cells import named_table, table_cells
 
@@ -21,7 +21,7 @@ NAMED_KEYS = 10  # of those that are left out
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatedTable:
-    """A table of which a column is translated into a new one, `into`, as CSV, TSV or JSON Lines.
+    """A table of which a column is answered by new ones, `into`, as CSV, TSV or JSON Lines.
 
     A CSV file keeps its delimiter, a record of JSON all that is in it. What is read and not yet written is
     kept in memory.
@@ -29,21 +29,26 @@ class TranslatedTable:
 
     table: Table
     place: int
-    into: str
+    into: tuple[str, ...]
     kind: TableOutput
     _waiting: deque[Record] = field(default_factory=deque)
 
     @classmethod
-    def of(cls, file: str | Path, column: str, into: str, kind: TableOutput) -> "TranslatedTable":
-        """Open the table in a file; a warning names the lists of JSON that become no column.
+    def of(
+        cls, file: str | Path, column: str, into: str, kind: TableOutput, more: Sequence[str] = ()
+    ) -> "TranslatedTable":
+        """Open the table in a file; its new columns are `into` and `more`.
+
+        A warning names the lists of JSON that become no column.
 
         Raises:
             DataError: it has no such column, or has the new one, or is not JSON. UserError: it is no table.
         """
         table = named_table(file, column)
-        line = None
+        taken, line = None, None
         if table.format == kind == "jsonl":
-            line = table.line_with(into)
+            names = {name: table.line_with(name) for name in (into, *more)}
+            [taken, line] = next((each for each in names.items() if each[1] is not None), (None, None))
         else:
             table, lists = table.of_all_records()
             if lists:
@@ -52,34 +57,40 @@ class TranslatedTable:
                     f"{file}: lists under {names} are left out, which no cell can have; JSON Lines can:"
                     " --output FILE.jsonl"
                 )
-        if line is not None or (table.named and into in table.names):
+            if table.named:
+                taken = next((name for name in (into, *more) if name in table.names), None)
+        if taken is not None:
             place = file if line is None else f"{file}:{line}"
-            raise DataError(f"{place} has a column {into!r} already", "give another name: --into NAME")
+            raise DataError(f"{place} has a column {taken!r} already", "give another name: --into NAME")
         [place] = table.columns([column])
-        return cls(table=table, place=place, into=into, kind=kind)
+        return cls(table=table, place=place, into=(into, *more), kind=kind)
 
     def texts(self) -> Iterator[str]:
         """The texts of the column."""
-        for record, [text] in table_cells(self.table, [self.place]):
+        for record, [text] in table_cells(self.table, [self.place], empty=True):
             self._waiting.append(record)
             yield text
 
-    def rows(self, answers: Iterable[Translation]) -> Iterator[str]:
-        """The lines of the new table, from the answers to the texts, in order."""
+    def rows(self, answers: Iterable[Sequence[Any]]) -> Iterator[str]:
+        """The lines of the new table, from the new cells of each record, in order."""
         if self.table.named and self.kind != "jsonl":
-            yield self._row([*self.table.names, self.into])
+            yield self._row([*self.table.names, *self.into])
         for answer in answers:
             record = self._waiting.popleft()
             if self.kind == "jsonl":
-                yield self._record(record, answer.text)
+                yield self._record(record, answer)
             else:
-                yield self._row([*record.cells, answer.text])
+                yield self._row([*record.cells, *map(_cell, answer)])
 
-    def _record(self, record: Record, answer: str) -> str:
+    def _record(self, record: Record, answer: Sequence[Any]) -> str:
         """A line of JSON: the one that was read, or an object of cells, each under the name of its column."""
+        added = dict(zip(self.into, answer, strict=True))
         if record.written:
-            return with_field(record.written, self.into, answer) + "\n"
-        cells = {**dict(zip(self.table.names, record.cells, strict=True)), self.into: answer}
+            line = record.written
+            for name, value in added.items():
+                line = with_field(line, name, value)
+            return line + "\n"
+        cells = {**dict(zip(self.table.names, record.cells, strict=True)), **added}
         return json.dumps(cells, ensure_ascii=False) + "\n"
 
     def _row(self, cells: Sequence[str | None]) -> str:
@@ -89,3 +100,8 @@ class TranslatedTable:
         delimiter = self.table.delimiter if self.table.format == "csv" else ","
         csv.writer(row, delimiter=delimiter, lineterminator="\n").writerow(cells)
         return row.getvalue()
+
+
+def _cell(value: Any) -> str | None:
+    """A value as a text; what is no text as JSON writes it."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from regard.data.tables import SUFFIXES, Table, format_of, open_table
+from regard.data.tables import (
+    LABEL_NAMES,
+    SUFFIXES,
+    WORD_LIST_NAMES,
+    Table,
+    format_of,
+    list_keys,
+    open_table,
+    refused_lists,
+)
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
@@ -73,20 +82,42 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
     table = open_table(path, kind)
-    roles = roles_of(table, wanted, columns)
+    lists = list_keys(path) if kind == "jsonl" else ()
+    unread = _lists_of_labels(table, lists, columns)
+    try:
+        roles = roles_of(table, wanted, columns)
+    except DataError:
+        if unread:
+            raise refused_lists(path, unread) from None
+        raise
+    if unread and wanted is None and roles.task == "language_model":
+        raise refused_lists(path, unread)
     names = " and ".join(name if table.named else f"number {name}" for name in roles.columns)
-    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{_unused(table, roles.columns)})"
+    unused = _unused(table, roles.columns, lists)
+    reading = f"{roles.task} (column{'s' * (len(roles.columns) > 1)} {names}{unused})"
     return DetectedTask(task=roles.task, columns=roles.columns, reading=reading)
 
 
-def _unused(table: Table, columns: Sequence[str]) -> str:
-    """The columns that are not used, to end a message; empty if there are none."""
+def _lists_of_labels(table: Table, lists: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The lists of words or of labels: those that `columns` name, or else by their names."""
+    names = {*LABEL_NAMES, *WORD_LIST_NAMES}
+    return [
+        name
+        for name in lists
+        if (name in columns if columns else name.rpartition(".")[2].casefold() in names)
+        and name not in table.names
+    ]
+
+
+def _unused(table: Table, columns: Sequence[str], lists: Sequence[str] = ()) -> str:
+    """The columns and `lists` that are not used, to end a message; empty if there are none."""
     used = set(table.columns(columns))
     others = [
         name if table.named else f"number {number}"
         for number, name in enumerate(table.names)
         if number not in used
     ]
+    others += [f"{name} (lists)" for name in lists if name not in table.names]
     if not others:
         return ""
     more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""

@@ -3,7 +3,7 @@
 PyTorch is not imported here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -21,7 +21,7 @@ READ: dict[str, FileFormat] = {
 }
 NAMES: dict[FileFormat, str] = {"srt": "SRT", "vtt": "VTT", "html": "HTML", "markdown": "Markdown"}
 TABLES = {".csv": "CSV", ".tsv": "tab-separated values", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
-PAIRS = ".tsv"  # a line may be a pair of texts with a tab between them, which some models read
+TABS = ".tsv"  # a table only if its lines have tabs
 OTHERS = {
     ".rst": "reStructuredText",
     ".adoc": "AsciiDoc",
@@ -80,17 +80,35 @@ def table_without_column(file: str | Path, hint: str) -> UserError:
 
 
 def refuse_table(file: str | Path, hint: str | None = None) -> None:
-    """Raise a UserError for a table by its name; not for .tsv, which may have pairs of texts."""
+    """Raise a UserError for a table by its name; not for .tsv, whose lines may be texts without tabs."""
     suffix = _suffix(file)
-    if suffix in TABLES and suffix != PAIRS:
-        column = f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
-        raise table_without_column(file, hint or column)
+    if suffix in TABLES and suffix != TABS:
+        raise table_without_column(file, hint or _column_hint(file))
 
 
-def refuse_pairs(file: str | Path, lines: Sequence[str], hint: str) -> None:
-    """Raise a UserError for a file called .tsv whose lines are several texts with tabs between them."""
-    if _suffix(file) == PAIRS and any("\t" in line for line in lines):
-        raise table_without_column(file, hint)
+def without_tabs(file: str | Path, lines: Iterable[str], hint: str | None = None) -> Iterator[str]:
+    """The lines of a file; the first with a tab raises a UserError if the file is called .tsv."""
+    is_tsv = _suffix(file) == TABS
+    for line in lines:
+        if is_tsv and "\t" in line:
+            raise table_without_column(file, hint or _column_hint(file))
+        yield line
+
+
+def note_tabs(file: str | Path, lines: Iterable[str]) -> Iterator[str]:
+    """The lines of a file; a note at the first with a tab if the file is called .tsv."""
+    from regard import console
+
+    is_tsv = _suffix(file) == TABS
+    for line in lines:
+        if is_tsv and "\t" in line:
+            console.note(f"{file}: each line is read as a text, with all its columns")
+            is_tsv = False
+        yield line
+
+
+def _column_hint(file: str | Path) -> str:
+    return f"{COLUMN} reads the texts of a column; `cat {file} | regard ...` reads each line as a text"
 
 
 def note_markup(file: str | Path) -> None:
@@ -99,7 +117,7 @@ def note_markup(file: str | Path) -> None:
 
     suffix = _suffix(file)
     kind = {**TABLES, **OTHERS, **{each: NAMES[name] for each, name in READ.items()}}.get(suffix)
-    if kind is None or suffix == PAIRS:
+    if kind is None or suffix == TABS:
         return
     console.note(f"{file}: each line is read as a text, with what is {kind} in it")
 
@@ -123,7 +141,7 @@ def table_output(
         )
         raise UserError(
             f"{output}: a table is written from a table alone, with one answer for each record",
-            f"give --input TABLE --column NAME, without --json and --n-best; {others}",
+            f"give --input TABLE --column NAME, without --json, --n-best and --top; {others}",
         )
     return None
 

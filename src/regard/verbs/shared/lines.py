@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from regard.data.files import MAX_LINE_BYTES, STDIN, count_lines, line_text, locate, read_lines
 from regard.errors import DataError
-from regard.verbs.shared.file_formats import note_markup, refuse_pairs, refuse_table
+from regard.verbs.shared.file_formats import note_markup, note_tabs, refuse_table, without_tabs
 from regard.verbs.shared.table_cells import named_table, table_cells
 
 Line = TypeVar("Line")
@@ -24,30 +24,32 @@ OWN_FILE = "write its column as lines of a file of its own"
 def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
     """The lines of a file, plain or gzipped, one at a time; `NAME:FILE` is a file of a known data set.
 
-    It `notes` a file whose name says that its lines have markup.
+    It `notes` a file whose name says that its lines have markup or columns.
 
     Raises:
         DataError: the file does not exist (at once), or is not UTF-8 (at that line).
     """
     lines = read_lines(locate(str(file), Path(), once=True))
-    if notes:
-        note_markup(file)
-    return lines
+    if not notes:
+        return lines
+    note_markup(file)
+    return note_tabs(file, lines)
 
 
 def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
-    """The lines of a file, or the cells of a `column` of a table, each as one line; an empty one is empty.
+    """The lines of a file, or the cells of a `column` of a table, each as one line, for each record one.
 
     Raises:
         DataError: as `stream_lines`; or the table has no such column.
-        UserError: the file is a table by its name, and no column is given.
+        UserError: the file is a table by its name, and no column is given; of .tsv at the first tab.
     """
     if column is None:
         refuse_table(file)
-        return stream_lines(file)
+        note_markup(file)
+        return without_tabs(file, stream_lines(file, notes=False))
     table = named_table(file, column)
     places = table.columns([column])
-    return (text for _, [text] in table_cells(table, places))
+    return (text for _, [text] in table_cells(table, places, empty=True))
 
 
 def document_of(file: str | Path | None) -> str:
@@ -91,9 +93,8 @@ def lines_of(file: str | Path, *, tables: str = OWN_FILE) -> list[str]:
         UserError: the file is a table by its name, of which `tables` says how it is read.
     """
     refuse_table(file, tables)
-    lines = list(stream_lines(file))
-    refuse_pairs(file, lines, tables)
-    return lines
+    note_markup(file)
+    return list(without_tabs(file, stream_lines(file, notes=False), tables))
 
 
 def references_of(files: str | Path | Iterable[str | Path], *, tables: str = OWN_FILE) -> list[list[str]]:

@@ -43,15 +43,20 @@ def named_table(file: str | Path, column: str) -> Table:
     return table
 
 
-def table_cells(table: Table, places: Sequence[int]) -> Iterator[tuple[Record, tuple[str, ...]]]:
-    """Each record, and its cells in these columns, each on one line.
+def table_cells(
+    table: Table, places: Sequence[int], *, empty: bool = False
+) -> Iterator[tuple[Record, tuple[str, ...]]]:
+    """Each record, and its cells in these columns, each on one line; those without any text if `empty`.
 
-    Records of JSON that lack one have an empty text; a warning names them when all are read.
+    Records of JSON that lack one have an empty text; a warning names them when all are read, and lines that
+    repeat the header, which are no records.
     """
     lacking: list[int] = []
+    headers: list[int] = []
     count = 0
-    for record in table.records():
+    for record in table.records(empty=empty):
         if table.is_header(record):
+            headers.append(record.line)
             continue
         cells = [record.cells[place] for place in places]
         if None in cells:
@@ -60,11 +65,20 @@ def table_cells(table: Table, places: Sequence[int]) -> Iterator[tuple[Record, t
         yield record, tuple(map(one_line, cells))
     if count:
         names = " or ".join(repr(table.names[place]) for place in places)
-        lines = ", ".join(map(str, lacking)) + (", ..." if count > len(lacking) else "")
+        lines = _named(lacking, count)
         have = counted(count, "record has", "records have")
         console.warn(
             f"{table.path}: {have} no text under {names}, and is read as an empty text: line {lines}"
         )
+    if headers:
+        repeat = counted(len(headers), "line repeats", "lines repeat")
+        lines = _named(headers[:NAMED_LINES], len(headers))
+        console.warn(f"{table.path}: {repeat} the names of the columns, and no record: line {lines}")
+
+
+def _named(lines: Sequence[int], count: int) -> str:
+    """The first of `count` lines."""
+    return ", ".join(map(str, lines)) + (", ..." if count > len(lines) else "")
 
 
 def pairs_of(file: str | Path, columns: Sequence[str] = ()) -> tuple[list[str], list[str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from regard.data.files import locate
-from regard.data.labelled import LabelledSettings, is_csv
-from regard.data.tables import open_table
+from regard.data.labelled import LabelledSettings, LabelledTable
+from regard.data.tables import format_by_name, open_table
 from regard.decoding.control import controls_of
 from regard.decoding.control_fields import Beam
 from regard.decoding.settings import GenerationSettings
@@ -18,9 +18,14 @@ from regard.recipe import read_toml
 from regard.verbs.generation.controls import Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.shared.run_recipe import RECIPE
+from regard.verbs.shared.run_recipe import RECIPE, run_of
+from regard.verbs.shared.settings import recipe_from, recipe_of
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.model_folder import LoadedModel
+
+# the task of a head
+OF_HEADS = {"classification": "classification", "regression": "regression", "tokens": "tagging"}
+MOST_TOKENS = 4096  # of a text, for a model without a limit of its own
 
 
 def changed_generation(loaded: LoadedModel, controls: Controls) -> dict[str, Any]:
@@ -43,8 +48,8 @@ def changed_generation(loaded: LoadedModel, controls: Controls) -> dict[str, Any
 def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> tuple[RecipeFile, str | None]:
     """The recipe whose test data are the table `data`, and None; or both as they are, for other data.
 
-    A CSV file need not have the format and the columns of the recipe's files: as in `regard new`, text and
-    label are found by name or content, unless `columns` names them.
+    A table need not have the format and the columns of the recipe's files: as in `regard new`, text and
+    label are found by name or content, unless `columns` names them, and texts without a label are skipped.
 
     Raises:
         UserError: the recipe reads no labelled texts, but `columns` are given. DataError: the columns cannot
@@ -61,15 +66,42 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
             f"columns are for pairs and for labelled texts; test data of the task {kind} have none to choose",
             "leave columns out (--columns)",
         )
-    if settings is None or data is None or not (columns or is_csv(data)):
+    if settings is None or data is None:
         return source, data
-    path = locate(data, Path(), once=True).resolve()
-    settings = settings.of_file(str(path))
-    if settings.format == "csv":
-        columns = _columns(path, source, columns)
+    kind = format_by_name(Path(data))
+    has_own_columns = kind == "csv" or kind not in (None, settings.format)
+    if not columns and not has_own_columns:
+        return source, data
+    settings = settings.of_file(str(locate(data, Path(), once=True).resolve()))
+    if has_own_columns:
+        columns = _columns(settings, source, columns)
     text, label = columns
     parts = dataclasses.replace(parts, test=settings.with_columns(text, label))
     return dataclasses.replace(source, recipe=dataclasses.replace(source.recipe, data=parts)), None
+
+
+def evaluated_recipe(loaded: LoadedModel, has_data: bool) -> RecipeFile:
+    """The recipe that a model was trained by; of a pretrained encoder one that its head and labels make.
+
+    Raises:
+        UserError: the model is a pretrained one, and there are no data.
+    """
+    kind, recipe = OF_HEADS.get(getattr(loaded.config, "head", "")), loaded.path / RECIPE
+    if kind is None or run_of(loaded.path) or (recipe.is_file() and "task" in read_toml(recipe)[0]):
+        return recipe_of(loaded.path)
+    if not has_data:
+        raise UserError(
+            f"{loaded.path}: not trained by a recipe, which would name test data", "name a file: --data FILE"
+        )
+    format = {} if kind == "tagging" else {"format": "labelled"}
+    data: dict[str, Any] = {"train": {"file": "", **format}}
+    numbered = {f"LABEL_{number}": str(number) for number in range(len(loaded.labels))}
+    if kind == "classification" and loaded.labels == tuple(numbered):  # of transformers, for want of names
+        data["label_names"] = {number: label for label, number in numbered.items()}
+    limit = getattr(loaded.model, "max_length", None)
+    batches = {"max_tokens": min(limit or MOST_TOKENS, MOST_TOKENS)}
+    table = {"name": loaded.path.name, "task": {"kind": kind}, "data": data, "batches": batches}
+    return recipe_from(table, "", Path.cwd(), str(loaded.path))
 
 
 def reads_pairs(loaded: LoadedModel, columns: Sequence[str | int]) -> bool:
@@ -84,8 +116,9 @@ def reads_pairs(loaded: LoadedModel, columns: Sequence[str | int]) -> bool:
     return not any("file" in part for part in (parts or {}).values() if isinstance(part, dict))
 
 
-def _columns(path: Path, source: RecipeFile, wanted: Sequence[str]) -> Sequence[str]:
-    table, recipe = open_table(path, "csv"), cast(Any, source.recipe)
+def _columns(settings: LabelledTable, source: RecipeFile, wanted: Sequence[str]) -> Sequence[str]:
+    """The columns of text and label: those wanted, else by their names, else by what they hold."""
+    table, recipe = open_table(Path(settings.file), settings.format), cast(Any, source.recipe)
     if not wanted and {"text", "label"} <= {*table.names}:
         return "text", "label"
     return roles_of(table, recipe.task.kind, wanted).columns

@@ -155,8 +155,9 @@ class ShardOptions:
     )
     into: str | None = keyword(
         None,
-        "With a column and an output that is a table: the name of the column that is added. [default:"
-        " translation, summary, continuation, vector, label (of a number: value), words, masks or log_prob]",
+        "With a column and an output that is a table: the name of the column that is added, or the first of"
+        " two. [default: translation, summary, continuation, vector, label (of a number: value), words, masks"
+        " or log_prob]",
         metavar="NAME",
     )
 
