@@ -181,7 +181,7 @@ def open_test_data(source: RecipeFile, loaded: LoadedModel, data: str | None) ->
             texts=texts,
             names=loaded.labels,
             pad_id=tokenizer.pad_id,
-            column=recipe.data.column,  # its labels, also where the file has no such column
+            column="last" if column != recipe.data.column else column,
         ),
     )
 
