@@ -9,12 +9,14 @@ decoder bypasses its modules, so a recorded decoder takes the plain step, which 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, get_args
 
 from torch import nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.decoder_calls import decoder_calls, pass_number
 from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import SequenceName, attention_sites, refuse_shared_modules, sequence_of
@@ -67,7 +69,8 @@ def record_model(
     """Record, inside the `with`, these `parts` of the attentions `names`, or of all attentions.
 
     `parts` by name are those of the attentions that it names, and only these are recorded; no `names` then.
-    A recording is that of one thread: calls of the model in other threads are not recorded.
+    A recording is that of one thread: calls of the model in other threads are not recorded. It is that of one
+    pass, or of one text that a decoder reads step by step with a cache; `clear` it before the next one.
 
     `heads` limits the attentions it names to some heads. `hidden` names blocks (or any modules with one
     vector per position) whose outputs are stored; `logits` stores the model's output. A recording never
@@ -100,13 +103,15 @@ def record_model(
         own_kernels=frozenset(name for name, module in chosen.items() if has_own_kernel(module)),
     )
     _refuse_unknown_scores(chosen, recording)
-    budget = MemoryBudget(recording, limit, require_weights=require_weights)
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
     if logits:
         outputs["logits"] = modules.get("output", model)
-    recording.calls_by_module = {name: [] for name in (*chosen, *outputs)}
+    recording.calls_by_module = {name: [] for name in chosen}
+    recording.outputs_by_module = {name: [] for name in outputs}
     with ExitStack() as undo:
+        number = partial(pass_number, model, undo.enter_context(decoder_calls(model)))
+        budget = MemoryBudget(recording, limit, pass_number=number, require_weights=require_weights)
         for name, module in chosen.items():
             undo.enter_context(exchanged(module, recording_kernel(name, module, budget)))
         for name, module in outputs.items():
