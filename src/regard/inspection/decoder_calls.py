@@ -18,7 +18,6 @@ from regard.models.recurrent import Recurrent
 from regard.models.speech_to_text import SpeechToText
 from regard.models.vision import VisionTransformer
 
-
 WITH_DECODER = EncoderDecoder | Recurrent | SpeechToText
 
 
