@@ -29,7 +29,7 @@ class Changes:
                     f"changes.heads of {name!r} is not a list of numbers", 'heads = {"NAME": [0, 3]}'
                 )
         if wrong := [each for each in self.tokens if not is_whole(each) or each < 0]:
-            raise DataError(f"changes.tokens: {wrong[0]!r} is not a position", "positions are counted from 0")
+            raise DataError(f"there is no token at position {wrong[0]!r}", "positions are counted from 0")
         self.refuse_tokens_beyond(MAX_TOKENS)
 
     def __bool__(self) -> bool:
