@@ -280,7 +280,8 @@ def _refuse_several_passes(name: str, calls: Sequence[ModuleCall]) -> None:
     if count > 1:
         raise ConfigError(
             f"{count} passes of {name} were recorded, which do not continue each other",
-            "call clear() between passes, or record each in its own `with`; calls_by_module has all calls",
+            "call clear() between passes, or record each in its own `with`; calls_by_module and"
+            " outputs_by_module have each call",
         )
 
 
