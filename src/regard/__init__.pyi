@@ -1607,7 +1607,7 @@ def look(
     Args:
         text: the input.
         model: a model or run folder, or the result of `regard.load`; by default the included model.
-        target: an answer to force.
+        target: an answer to force; an empty one of a decoder-only model: look at the text alone.
         prefix: the beginning of an answer to force.
         prefix_ids: the same as token ids.
         max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.
@@ -1670,7 +1670,7 @@ def plot_attention(
         model: a model or run folder, or the result of `regard.load`; by default the included model.
         attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
         heads: their numbers from 0; by default all.
-        target: an answer to force; by default the model's own.
+        target: an answer to force; by default the model's own. "": a decoder-only model's text alone.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]

@@ -110,19 +110,21 @@ class Stopped(Interrupted):
 SHORT = 4  # characters of a name that has to share more of them with another
 
 
-def did_you_mean(name: str, known: Iterable[str], cutoff: float | None = None) -> str:
+def did_you_mean(name: object, known: Iterable[str], cutoff: float | None = None) -> str:
     """A hint for an unknown name: what peers call so, the shortest that begins so, the nearest, or all.
 
     The nearest is one whose similarity (`difflib`) is `cutoff` or more; None: 0.6, for long names 0.5.
     """
     known = sorted(known)
+    if not isinstance(name, str):  # a number, for instance
+        return f"known: {', '.join(known) or 'none'}"
     if peers := called_so(name, known):
         return meant(map(with_unit, peers))
     begun = sorted((each for each in known if name and each.startswith(name)), key=len)
     if cutoff is None:
         cutoff = 0.5 if len(name) > SHORT else 0.6  # "opt" is no misspelled "gpt2"
     near = begun or difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
-    return meant(map(repr, near[:1])) if near else f"known: {', '.join(known)}"
+    return meant(map(repr, near[:1])) if near else f"known: {', '.join(known) or 'none'}"
 
 
 def meant(quoted: Iterable[str]) -> str:

@@ -49,6 +49,11 @@ def test_files_are_written_and_named(capsys, untrained, tmp_path):
 def test_a_pair_of_words_ranks_the_heads_that_link_them(capsys, untrained):
     model = ["--model", str(untrained)]
     assert run(["look", "1 2 3", *model, "--target", "3 2", "--pair", "3", "2"]) == 0
+    pair = capsys.readouterr().out
+    assert run(["look", "1 2 3", *model, "--target", "3 2", "--pair", "3", "2", "--text"]) == 0
+    assert (both := capsys.readouterr().out).endswith(pair)
+    assert both.startswith("model\t")
+    assert run(["look", "1 2 3", *model, "--target", "3 2", "--pair", "3", "2"]) == 0
     lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     seen = regard.look("1 2 3", untrained, target="3 2")
     weights = np.asarray(seen.get("attention/decoder.blocks.0.cross_attention"), dtype=float)

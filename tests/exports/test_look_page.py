@@ -46,6 +46,7 @@ CONTINUATIONS = [
     {"text": "mi ba ", "beam_size": 3},
     {"text": "fa", "prefix": " ba de"},
     {"text": "fa mi", "target": " ba de mi"},
+    {"text": "fa mi", "target": ""},
     {"text": "fa mi", "prefix_ids": [5, 6, 7], "beam_size": 4},
     {"text": "fa mi", "prefix_ids": [2, 9]},
     {"text": "ba", "max_new_tokens": 3, "beam_size": 2},

@@ -84,7 +84,7 @@ def test_rows_and_columns_are_as_many_as_their_sequences(kind):
     for place in found:
         rows, columns = len(forced.sequences[place.rows]), len(forced.sequences[place.columns])
         assert recording.weights(place.name).shape == (place.num_heads, rows, columns)
-    for name in recording.calls_by_module.keys() - recording.heads.keys():
+    for name in recording.outputs_by_module:
         length = len(forced.sequences[sequence_of(forced.model, name)])
         assert recording.hidden(name).shape == (length, 16)
 

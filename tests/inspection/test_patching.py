@@ -150,6 +150,48 @@ def test_values_that_do_not_fit_are_refused_by_name(forced_pass):
         clean()
 
 
+def test_a_state_is_put_at_another_position(forced_pass):
+    clean, corrupted = two_runs(forced_pass, "decoder_only")
+    recording, _ = recorded(clean)
+    name = blocks(clean.model)[0]
+    value = recording.hidden(name)
+    moved = value.clone()
+    moved[[1, 4]] = value[[3, 2]]
+    with patched(clean.model, Patch(module=name, value=moved, positions=[1, 4])):
+        expected = corrupted()
+    given = [Patch(module=name, value=value[[3, 2]], positions=[1, 4])]
+    one_by_one = [
+        Patch(module=name, value=value[3], positions=[1]),
+        Patch(module=name, value=value[2:3], positions=[4]),
+    ]
+    for patches in (given, one_by_one):
+        with patched(clean.model, *patches):
+            assert torch.equal(corrupted(), expected)
+    with pytest.raises(ConfigError, match="in this order or by"):
+        patched(clean.model, Patch(module=name, value=value[:2], positions=[1, 0])).__enter__()
+
+
+def test_a_value_may_have_the_named_heads_alone(forced_pass):
+    clean, corrupted = two_runs(forced_pass, "decoder_only")
+    recording, _ = recorded(clean, parts=("head_output",))
+    name = f"{blocks(clean.model)[0]}.self_attention"
+    value = recording.head_output(name)
+    with patched(clean.model, Patch(module=name, value=value, heads=[2, 1])):
+        expected = corrupted()
+    with patched(clean.model, Patch(module=name, value=value[[2, 1]], heads=[2, 1])):
+        assert torch.equal(corrupted(), expected)
+    for wrong, hint in (
+        (value[:3], "give the output of all 4 heads, or of the 2 named"),
+        (torch.ones(value.size(1), 16), "record `head_output`"),
+    ):
+        with (
+            pytest.raises(ConfigError, match="has the shape") as caught,
+            patched(clean.model, Patch(module=name, value=wrong, heads=[2, 1])),
+        ):
+            corrupted()
+        assert caught.value.hint.startswith(hint)
+
+
 LENGTHS = {"limits": LengthLimits(ratio=0.0, offset=6), "rules": (MinimumLength(length=5, eos_id=3),)}
 SEARCHES = [GreedySearch(**LENGTHS), BeamSearch(size=2, **LENGTHS)]
 

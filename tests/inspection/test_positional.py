@@ -20,6 +20,16 @@ def shown(forced_pass, scheme, kind="decoder_only", length=12, part="encoder", *
     return positions_of(forced_pass(kind, positions=scheme, **changes).model, length, part=part)
 
 
+def test_learned_positions_are_drawn_of_a_model_that_is_not_frozen(forced_pass):
+    for scheme, length in (("learned", 5), ("t5", 5)):
+        found = shown(
+            forced_pass, scheme, length=length, **({"max_positions": 20} if scheme == "learned" else {})
+        )
+        array = found.table if found.bias is None else found.bias
+        assert array.numpy().shape[-2] == length
+        assert not array.requires_grad
+
+
 def test_sinusoids_are_those_of_the_paper_and_alike_by_distance_alone(forced_pass):
     found = shown(forced_pass, "sinusoidal")
     assert (found.scheme, found.length, found.d, found.bias) == ("sinusoidal", 12, 16, None)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.errors import ConfigError
 from regard.inspection.record import blocks, record_model
 from regard.models.build import build_model
 from regard.models.decoder_only import DecoderOnlyConfig
@@ -113,3 +114,50 @@ def test_weights_are_computed_of_queries_and_keys_where_they_were_not_recorded(m
     for name in recording.heads:
         torch.testing.assert_close(recording.weights(name, None), everything.weights(name, None))
         torch.testing.assert_close(recording.weights(name, 1), everything.weights(name, 1))
+
+
+@torch.no_grad()
+def test_an_attention_and_its_output_are_recorded_together():
+    model, name = translator(), "decoder.blocks.0.cross_attention"
+    with record_model(model, [name], parts=("key", "weights")) as apart:
+        model(SRC, LENGTHS, TGT)
+    with record_model(model, [], hidden=[name]) as output:
+        model(SRC, LENGTHS, TGT)
+    with record_model(model, [name], parts=("key", "weights"), hidden=[name]) as both:
+        model(SRC, LENGTHS, TGT)
+    assert torch.equal(both.weights(name, None), apart.weights(name, None))
+    assert torch.equal(both.key(name, None), apart.key(name, None))
+    assert torch.equal(both.hidden(name, None), output.hidden(name, None))
+    assert both.bytes_held == apart.bytes_held + output.bytes_held
+    both.clear()
+    with pytest.raises(ConfigError, match="was not called"):
+        both.hidden(name)
+
+
+@torch.no_grad()
+def test_several_passes_are_not_joined_into_one():
+    model, name = writer(), "blocks.0.self_attention"
+    with record_model(model, [name], hidden=["blocks.0"], logits=True) as recording:
+        model(TGT)
+        model.extend(TGT, model.start())
+        for read in (lambda: recording.weights(name), lambda: recording.hidden("blocks.0"), recording.logits):
+            with pytest.raises(ConfigError, match=r"^2 passes of ") as caught:
+                read()
+            assert "clear()" in caught.value.hint
+        recording.clear()
+        cache = model.start()
+        model.extend(TGT[:, :1], cache)
+        model.extend(TGT[:, 1:], cache)
+    assert recording.weights(name).shape == (4, 3, 3)
+    assert recording.hidden("blocks.0").shape == (3, 16)
+
+
+@torch.no_grad()
+def test_two_sources_are_not_joined_into_one():
+    model, name = translator(), "encoder.blocks.0.self_attention"
+    with record_model(model, [name], hidden=["encoder.blocks.0"]) as recording:
+        for _ in range(2):
+            model.encode(SRC, LENGTHS)
+    for read in (lambda: recording.weights(name), lambda: recording.hidden("encoder.blocks.0")):
+        with pytest.raises(ConfigError, match="2 passes"):
+            read()

@@ -34,10 +34,11 @@ def test_calls_in_another_thread_are_not_recorded(forced_pass):
     before = reading(model, ids)
     with another_thread() as there, record_model(model, hidden=blocks(model), logits=True) as recording:
         assert torch.equal(there(lambda: reading(model, ids)), before)
-        assert not any(recording.calls_by_module.values())
+        assert not any([*recording.calls_by_module.values(), *recording.outputs_by_module.values()])
         forced()
     assert recording.weights(NAME).size(1) == len(forced.sequences["read"])
-    assert [len(calls) for calls in recording.calls_by_module.values()] == [1] * 5  # 2 layers, logits
+    assert [len(calls) for calls in recording.calls_by_module.values()] == [1] * 2
+    assert [len(calls) for calls in recording.outputs_by_module.values()] == [1] * 3  # 2 blocks, logits
     assert "attend" in vars(model.get_submodule(NAME))
     assert kernel_of(model.get_submodule(NAME)) is current_attend(model.get_submodule(NAME))
 

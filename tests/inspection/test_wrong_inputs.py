@@ -1,6 +1,8 @@
 """What cannot be inspected is refused by a ConfigError with a hint, not by an error of PyTorch."""
 
 import dataclasses
+import re
+from types import SimpleNamespace
 
 import jaxtyping
 import numpy as np
@@ -194,11 +196,36 @@ OF_INSPECTION = [
     ("decoder_only", lambda f: attention_rollout([]), "one layer or more"),
     ("decoder_only", lambda f: attention_rollout([torch.ones(2, 3, 3), torch.ones(2, 4, 4)]), "shapes"),
     ("decoder_only", lambda f: attention_rollout([torch.ones(2, 3, 4)]), "shapes"),
+    ("decoder_only", lambda f: attention_rollout([torch.eye(3)]), "shapes"),
+    *(("decoder_only", lambda f, given=given: under(f, Ablation(**given)), message)
+      for given, message in (({"layers": "blocks.0"}, "layers = 'blocks.0' is not a seq"),
+                             ({"layers": [0]}, "no layer 0"), ({"heads": [(0, 1)]}, "does not name"))),
+    ("decoder_only", lambda f: ablate(f, Ablation(tokens=["First"])), "is not a sequence of whole"),
+    *(("decoder_only", lambda f, use=use: use(SimpleNamespace(model=f.model)), "not a module of PyTorch")
+      for use in (attention_sites, blocks, lambda each: positions_of(each, 3),
+                  lambda each: continuation_pass(each, [2, 4]), lambda each: entered(record_model(each)),
+                  lambda each: entered(patched(each)), lambda each: entered(ablated(each)))),
+    ("decoder_only", lambda f: entered(record_model(torch.nn.Linear(2, 2))), "no attentions to record"),
+    ("decoder_only", lambda f: entered(record_model(torch.nn.Linear(2, 2), ["x"])), "no attention 'x'"),
     ("decoder_only", lambda f: prediction_steps(torch.zeros(2, 5), [1]), "1 tokens for 2 positions"),
     ("decoder_only", lambda f: prediction_steps(torch.zeros(2, 5), [1, 5]), "no token 5"),
     ("decoder_only", lambda f: prediction_steps(torch.zeros(1, 5), [1], candidates=0), "candidates = 0"),
 ]  # fmt: skip
 OF_RECORDINGS = [
+    *(
+        ("decoder_only", lambda f, given=given: recorded(f, **given), message)
+        for given, message in (
+            ({"names": "blocks.0.self_attention"}, "names = .* is not a sequence of names"),
+            ({"names": 3}, "names = 3 is not a sequence of names"),
+            ({"names": [0]}, "no attention 0"),
+            ({"hidden": "blocks.0"}, "hidden = 'blocks.0' is not a sequence of names"),
+            ({"hidden": [0]}, "no module 0"),
+            ({"parts": "weights"}, "parts = 'weights' is not a sequence of names"),
+            ({"parts": [0]}, "no part 0"),
+            ({"heads": [2]}, "heads = .2. does not name their attention"),
+        )
+    ),
+    ("decoder_only", lambda f: recording_bytes(f.model, {"read": -64}), "length of 'read' = -64"),
     ("decoder_only", lambda f: recorded(f, names=["blocks.9"]), "no attention 'blocks.9'"),
     ("decoder_only", lambda f: recorded(f, parts=("keys",)), "no part 'keys'"),
     ("decoder_only", lambda f: recorded(f, heads={"blocks.0.self_attention": [4]}), "no heads"),
@@ -233,6 +260,47 @@ OF_RECORDINGS = [
         )
     ),
 ]
+
+
+HINTS = [
+    (lambda f: recorded(f, parts=("pattern",)), "did you mean 'weights'?"),
+    (lambda f: recorded(f, hidden=["blocks.1.hook_resid_post"]), "did you mean 'blocks.1'?"),
+    (lambda f: recorded(f, hidden=["blocks.1.hook_resid_pre"]), "did you mean 'blocks.0'?"),
+    (lambda f: recorded(f, hidden=["blocks.0.hook_resid_pre"]), "did you mean 'input'?"),
+    (lambda f: recorded(f, hidden=["blocks.0.hook_resid_mid"]), "'blocks.0.around_self_attention'"),
+    (lambda f: recorded(f, hidden=["blocks.1.hook_mlp_out"]), "did you mean 'blocks.1.feed_forward'?"),
+    (lambda f: recorded(f, hidden=["blocks.1.mlp.hook_post"]), "'blocks.1.feed_forward.dropout'"),
+    (lambda f: recorded(f, hidden=["ln_final.hook_normalized"]), "did you mean 'norm'?"),
+    (lambda f: recorded(f, names=["blocks.1.attn.hook_pattern"]), "'blocks.1.self_attention'"),
+    (lambda f: continuation_pass(SimpleNamespace(model=f.model), [2, 4]), "give its `.model`"),
+    (lambda f: entered(record_model(torch.nn.Linear(2, 2), ["x"])), r"regard\.load\(FOLDER\)"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "hint"), HINTS)
+def test_a_hint_names_what_will_do(passes, wrong, hint):
+    with pytest.raises(ConfigError) as caught:
+        wrong(passes["decoder_only"])
+    assert re.search(hint, caught.value.hint)
+
+
+@pytest.mark.parametrize("kind", ["decoder_only", "encoder_only", "encoder_decoder"])
+def test_a_text_of_more_tokens_than_positions_is_refused_before_the_pass(forced_pass, kind):
+    model = forced_pass(kind, positions="learned", max_positions=9).model
+    make = {
+        "decoder_only": lambda count: continuation_pass(model, [4] * (count + 1)),
+        "encoder_only": lambda count: encoder_pass(model, [4] * count),
+        "encoder_decoder": lambda count: translation_pass(model, [4], [5] * (count - 1), **ENDS),
+    }[kind]
+    make(9)()
+    with pytest.raises(ConfigError, match="10 tokens are to be read, and the model has 9 positions"):
+        make(10)
+
+
+def test_the_ids_of_a_tensor_are_numbers_in_its_pass(passes):
+    model = passes["decoder_only"].model
+    found = continuation_pass(model, torch.tensor([2, 4, 5])).sequences
+    assert all(type(each) is int for ids in found.values() for each in ids)
 
 
 def cell(forced, name, head, row, column, at=0):

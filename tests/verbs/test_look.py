@@ -5,14 +5,17 @@ import io
 import json
 import math
 import os
+import re
 import zipfile
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
 
 import regard
-from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError
+from regard.errors import ConfigError, DataError, FolderError, RecipeError, RunError, UserError
+from regard.inspection import Ablation
 from regard.inspection.attribution import attributions, misses_much
 from regard.verbs.look import Changes, Looker, LookRequest, look
 from regard.verbs.views import plain_text, streaming
@@ -118,6 +121,46 @@ def test_ablation_speaks_of_the_answer_and_of_nothing_before_it(untrained, decod
     ):
         answer = result.summary["answer"]
         assert result.get("ablation")["baseline"] == pytest.approx(answer["log_prob"], abs=1e-3)
+
+
+def test_a_text_alone_is_read_to_its_last_token(decoder_folder):
+    folder = decoder_folder()
+    result = look("To be", folder, device="cpu", target="")
+    read, written = (result.summary["sequences"][name] for name in ("read", "written"))
+    longer = look("To be", folder, device="cpu", max_new_tokens=3).summary["sequences"]["read"]
+    assert read["ids"] == longer["ids"][: len(read["ids"])]
+    assert "".join(read["tokens"]).endswith("To be")
+    assert result.get("attention/blocks.0.self_attention").shape[1:] == (len(read["ids"]),) * 2
+    step = result.get("steps")[-1]
+    assert (step["rank"], step["token"]) == (1, written["tokens"][-1])
+    assert result.get("attribution/gradient").shape == (1, len(read["ids"]))
+    assert any(each["change"] for each in result.get("ablation")["heads"])
+    assert look("T", folder, device="cpu", target="").summary["answer"]["log_prob"] < 0
+
+
+def test_values_of_other_types_are_taken_or_refused_with_a_hint(untrained, translator):
+    result = translator.look("1 2 3", changes=Changes(heads={"encoder.blocks.0.self_attention": (1,)}))
+    assert result.summary["changes"]["heads"] == {"encoder.blocks.0.self_attention": [1]}
+    assert result.heads_linking(3, 1) == result.heads_linking("</s>", 1)
+    for wrong, error, hint in (
+        (lambda: Changes(tokens=(-1,)), DataError, "counted from 0"),
+        (lambda: translator.look("1", changes=Ablation(tokens=[0])), UserError, r"changes=Changes\("),
+        (lambda: translator.look("1", changes={"tokens": [0]}), UserError, r"changes=Changes\("),
+        (lambda: look("1", translator.loaded.model), UserError, "not its `.model`"),
+    ):
+        with pytest.raises(error) as caught:
+            wrong()
+        assert re.search(hint, caught.value.hint)
+        assert "\n" not in caught.value.message
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        with pytest.raises(DataError, match="no resource 0"):
+            result.get(0)
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+    with pytest.raises(FolderError) as caught:
+        regard.embed("1", model=untrained, device="cpu")
+    assert "record_model" in caught.value.hint
 
 
 def test_what_an_encoder_was_not_asked_is_no_part_of_its_answer(kinds):

@@ -161,7 +161,7 @@ def _refuse_contradictions(
         raise UserError("there is no TEXT to look at", 'regard look "Where is the station?" --text')
     if answer_options.target is not None and answer_options.prefix is not None:
         raise UserError("both --target and --prefix are given", "leave one of them out")
-    if len(outputs.printed) > 1:
+    if len(outputs.printed) > 1 and outputs.as_json:
         raise UserError(f"both {' and '.join(outputs.printed[:2])} are given", "leave one of them out")
     for name, is_given in (("--live", outputs.live), ("--runtime", outputs.page_runtime is not None)):
         if is_given and outputs.html is None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard.decoding.batches import deterministic
 from regard.inspection.answer import answer_of, max_batch_size
-from regard.inspection.numbers_given import refuse_other_tokens
+from regard.inspection.numbers_given import refuse_other_indices, refuse_other_tokens
 from regard.inspection.passes import ForcedPass, SequenceName, attention_sites
 from regard.inspection.switches import Ablation, ablated, layer_names
 from regard.models.sequence_to_sequence import SequenceToSequence
@@ -107,7 +107,8 @@ def _log_probs(forced: ForcedPass, requested: Sequence[Ablation]) -> list[float]
     """The log-probability of the answer under each ablation, in nats."""
     answer, length = answer_of(forced), len(forced.sequences[ablatable_sequence(forced)])
     for each in requested:
-        refuse_other_tokens(each.tokens, length)
+        tokens = refuse_other_indices("the text", "tokens", each.tokens, None, needs_one=False)
+        refuse_other_tokens(tokens, length)
     found = [0.0] * len(requested)
     with deterministic([forced.model]):
         for forward, numbers in _groups(forced, requested):

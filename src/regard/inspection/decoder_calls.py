@@ -13,8 +13,12 @@ from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.cache import KeyValueCache
 from regard.models.decoder_only import DecoderOnly
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.encoder_only import EncoderOnly
 from regard.models.recurrent import Recurrent
 from regard.models.speech_to_text import SpeechToText
+from regard.models.vision import VisionTransformer
+
+WITH_DECODER = EncoderDecoder | Recurrent | SpeechToText
 
 
 @dataclass
@@ -24,6 +28,7 @@ class DecoderCall:
     start: int = 0
     length: int = 0
     cached: bool = False  # True: a cache has the positions before, and later calls continue it
+    passes: int = 0  # begun so far: calls that continue no cache
     first: int = 0  # the position of the first token in the cache, above 0 in a rolling context window
 
 
@@ -63,11 +68,22 @@ def refuse_cached_calls(model: nn.Module, message: str, hint: str) -> AbstractCo
     return refuse_calls(model, lambda call: call.cached, message, hint)
 
 
+def pass_number(model: nn.Module, call: DecoderCall, name: str, calls_before: int) -> int | None:
+    """The number of the pass in which the module `name` is called; `call`: the decoder's latest.
+
+    Steps with one cache are of one pass. An encoder reads a text at once, so each of its calls is a pass.
+    None: the model is not of a kind whose cache is known.
+    """
+    if not isinstance(model, EncoderOnly | VisionTransformer | DecoderOnly | WITH_DECODER):
+        return None
+    return call.passes if is_of_decoder(model, name) else calls_before
+
+
 def is_of_decoder(model: nn.Module, name: str) -> bool:
     """True if the outputs of the module `name` belong to positions of the text that a decoder reads."""
     if isinstance(model, DecoderOnly):
         return True
-    if not isinstance(model, EncoderDecoder | Recurrent | SpeechToText):
+    if not isinstance(model, WITH_DECODER):
         return False
     above, _, last = name.rpartition(".")
     parent = model.get_submodule(above)
@@ -81,6 +97,7 @@ def _hooks(model: nn.Module, call: DecoderCall) -> list[tuple[nn.Module, Callabl
     def embedding(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # ids, start
         call.start = named.get("start", inputs[1] if len(inputs) > 1 else 0)
         call.length, call.cached, call.first = inputs[0].size(1), call.start > 0, 0
+        call.passes += not call.start
 
     def first_block(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # the cache is last
         cache = named.get("cache", inputs[-1])
@@ -91,6 +108,7 @@ def _hooks(model: nn.Module, call: DecoderCall) -> list[tuple[nn.Module, Callabl
     def recurrent(_: nn.Module, inputs: Any, named: dict[str, Any]) -> None:  # ids, source, state
         call.start, call.length = inputs[2].length, inputs[0].size(1)
         call.cached = call.start > 0
+        call.passes += not call.start
 
     match model:
         case DecoderOnly():

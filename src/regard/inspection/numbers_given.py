@@ -12,8 +12,14 @@ import torch
 from regard.errors import ConfigError, UserError
 
 
-def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
-    """Raise a ConfigError if one of `ids` is not a token of the vocabulary."""
+def refuse_other_ids(
+    name: str, ids: Collection[int], vocab_size: int, max_length: int | None = None
+) -> tuple[int, ...]:
+    """`ids` as Python's numbers, which a NumPy array or a tensor has not.
+
+    Raises:
+        ConfigError: one is not a token of the vocabulary, or there are more than `max_length`.
+    """
     for each in ids:
         if not is_whole(each):
             raise ConfigError(f"{name}: {each!r} is not the id of a token", "ids are whole numbers from 0")
@@ -22,6 +28,12 @@ def refuse_other_ids(name: str, ids: Collection[int], vocab_size: int) -> None:
                 f"{name}: the model has no token {each}, its vocabulary has {vocab_size}",
                 "encode the text by the model's own tokeniser",
             )
+    if max_length is not None and len(ids) > max_length:
+        raise ConfigError(
+            f"{name}: {len(ids)} tokens are to be read, and the model has {max_length} positions",
+            f"give {max_length} tokens at most",
+        )
+    return tuple(map(index, ids))
 
 
 def refuse_other_indices(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
+from regard.inspection.names_given import refuse_other_module
 from regard.inspection.numbers_given import is_whole, refuse_other_ids, refuse_other_rows
 from regard.layers.attention import MultiHeadAttention, SelfAttention
 from regard.layers.block import DecoderBlock, EncoderBlock
@@ -86,12 +87,13 @@ def translation_pass(
     _refuse_other_model(model, SequenceToSequence)
     for name, value in (("bos_id", bos_id), ("eos_id", eos_id)):
         refuse_other_id(name, value)
-    source, read = (*src_ids, eos_id), (bos_id, *tgt_ids)
-    refuse_other_ids("src_ids", source, model.config.src_vocab_size)
-    refuse_other_ids("tgt_ids", (*read, eos_id), model.config.tgt_vocab_size)
+    most = model.max_length
+    source = refuse_other_ids("src_ids", (*src_ids, eos_id), model.config.src_vocab_size, most)
+    read = refuse_other_ids("tgt_ids", (bos_id, *tgt_ids), model.config.tgt_vocab_size, most)
+    refuse_other_ids("eos_id", (eos_id,), model.config.tgt_vocab_size)
     return ForcedPass(
         model=model,
-        sequences={"source": source, "read": read, "written": (*tgt_ids, eos_id)},
+        sequences={"source": source, "read": read, "written": (*read[1:], eos_id)},
         inputs=(_row(model, source), torch.tensor([len(source)], device=model.device), _row(model, read)),
     )
 
@@ -103,17 +105,18 @@ def continuation_pass(model: DecoderOnly, ids: Sequence[int], *, start: int = 0)
     prompt.
 
     Raises:
-        ConfigError: there are fewer ids, one is not that of a token, `start` is beyond them, or the model is
-            no decoder.
+        ConfigError: there are fewer ids, or more than positions, one is not that of a token, `start` is
+            beyond them, or the model is no decoder.
     """
     _refuse_other_model(model, DecoderOnly)
-    refuse_other_ids("ids", ids, model.config.vocab_size)
+    ids = refuse_other_ids("ids", ids, model.config.vocab_size)
     if len(ids) < 2:
         raise ConfigError(
             f"a decoder predicts from {len(ids)} tokens nothing that is known",
             "give two ids or more: all but the last are read, and all but the first are predicted",
         )
-    read, written = tuple(ids[:-1]), tuple(ids[1:])
+    read, written = ids[:-1], ids[1:]
+    refuse_other_ids("ids", read, model.config.vocab_size, model.max_length)
     if not is_whole(start) or not 0 <= start <= len(written):
         raise ConfigError(
             f"start = {start}: the pass predicts {len(written)} tokens", f"start is 0 to {len(written)}"
@@ -136,13 +139,13 @@ def encoder_pass(
             encoder of texts.
     """
     _refuse_other_model(model, EncoderOnly)
-    refuse_other_ids("ids", ids, model.config.vocab_size)
+    ids = refuse_other_ids("ids", ids, model.config.vocab_size, model.max_length)
     if not ids:
         raise ConfigError("an encoder reads one token or more, and there is none", "give the ids of a text")
     refuse_other_rows(answer_rows or (), len(ids))
     return ForcedPass(
         model=model,
-        sequences={"text": tuple(ids)},
+        sequences={"text": ids},
         inputs=(_row(model, ids), torch.tensor([len(ids)], device=model.device)),
         answer_rows=answer_rows,
     )
@@ -168,6 +171,7 @@ def image_pass(model: VisionTransformer, image: Float[Tensor, "1 channels height
 
 def _refuse_other_model(model: object, kind: type[Model]) -> None:
     if not isinstance(model, kind):
+        refuse_other_module(model)
         raise ConfigError(
             f"a {type(model).__name__} is not a {kind.__name__}, which this pass is for", PASSES
         )
@@ -195,6 +199,7 @@ def refuse_shared_modules(model: nn.Module) -> None:
 
     A pass calls it once for each place, and what it computes in one of them has no name of its own.
     """
+    refuse_other_module(model)
     places: dict[nn.Module, str] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if not isinstance(module, MultiHeadAttention | SourceAttention | EncoderBlock | DecoderBlock):
@@ -210,6 +215,7 @@ def refuse_shared_modules(model: nn.Module) -> None:
 
 def attention_sites(model: Model) -> list[AttentionSite]:
     """The attentions of a model in the order of computation; one for each place of a shared module."""
+    refuse_other_module(model)
     found: list[AttentionSite] = []
     for name, module in model.named_modules(remove_duplicate=False):
         if not isinstance(module, MultiHeadAttention | SourceAttention):

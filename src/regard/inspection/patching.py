@@ -5,7 +5,7 @@ al. 2022 ("causal tracing") restore the states of a clean run in a corrupted one
 patch single heads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.errors import ConfigError, did_you_mean
+from regard.errors import ConfigError
 from regard.inspection.decoder_calls import (
     DecoderCall,
     decoder_calls,
@@ -21,6 +21,7 @@ from regard.inspection.decoder_calls import (
     refuse_cached_calls,
     refuse_calls,
 )
+from regard.inspection.names_given import attention_hint, module_hint
 from regard.inspection.numbers_given import refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import refuse_shared_modules
@@ -45,6 +46,9 @@ class Patch:
     outputs of all heads of an attention before its output projection, `recording.head_output(module)`,
     [heads, len, d_value]; with `row=None` they have a batch axis in front. At `positions` (rows; None: all)
     the model gets it instead of its own.
+
+    The value may also have as many rows as `positions`, in their order: so the state of one position is put
+    at another. A single vector needs no axis for its position. Of heads it may have those of `heads` alone.
     """
 
     module: str  # a block, or any module with one vector per position; with `heads` an attention
@@ -136,6 +140,9 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
             f"the value for {name} is a {type(patch.value).__name__}, not a tensor",
             "give what a recording has, or torch.as_tensor(...)",
         )
+    value, count_axes = patch.value, 1 if patch.heads is None else 2
+    if value.dim() == count_axes and patch.positions is not None and _is_single(patch.positions):
+        patch = replace(patch, value=value.unsqueeze(-2))
     if patch.value.dim() < 2:
         raise ConfigError(
             f"the value for {name} has no axis for positions: its shape is {[*patch.value.shape]}",
@@ -143,16 +150,46 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
         )
     length, heads, positions = patch.value.size(-2), None, None
     if patch.heads is None and name not in modules:
-        raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
+        raise ConfigError(f"the model has no module {name!r}", module_hint(model, name, blocks(model)))
     if patch.heads is not None:
         found = [each for each, module in modules.items() if isinstance(module, MultiHeadAttention)]
         if name not in found:
-            raise ConfigError(f"the model has no attention {name!r} with heads", did_you_mean(name, found))
+            hint = attention_hint(model, name, found)
+            raise ConfigError(f"the model has no attention {name!r} with heads", hint)
         count = cast(MultiHeadAttention, modules[name]).num_heads
         heads = refuse_other_indices(name, "heads", patch.heads, count)
     if patch.positions is not None:
-        positions = refuse_other_indices(f"the value for {name}", "positions", patch.positions, length)
+        positions = _positions(name, patch.positions, length)
     return replace(patch, heads=heads, positions=positions)
+
+
+def _is_single(positions: Sequence[int]) -> bool:
+    return not isinstance(positions, str) and isinstance(positions, Sized) and len(positions) == 1
+
+
+def _positions(name: str, given: Sequence[int], length: int) -> tuple[int, ...]:
+    """The positions of a value of `length` rows.
+
+    Raises:
+        ConfigError: it has neither their rows nor as many rows, or both in another order.
+    """
+    positions = refuse_other_indices(f"the value for {name}", "positions", given, None)
+    if len(positions) != length:
+        return refuse_other_indices(f"the value for {name}", "positions", positions, length)
+    if sorted(positions) == list(range(length)) and list(positions) != sorted(positions):
+        raise ConfigError(
+            f"the value for {name} has one row for each of the positions {[*positions]}, in this order or by"
+            " their number",
+            "name the positions in ascending order",
+        )
+    return positions
+
+
+def _row_of(patch: Patch, position: int) -> int:
+    """The row of the value that belongs at a position."""
+    if patch.positions is not None and len(patch.positions) == patch.value.size(-2):
+        return patch.positions.index(position)
+    return position
 
 
 def _output_hook(patch: Patch, call: DecoderCall | None) -> Any:
@@ -192,6 +229,7 @@ def _replaced(patch: Patch, output: Any, call: DecoderCall | None) -> Tensor:
     value = patch.value.to(output)
     while value.dim() < output.dim():
         value = value[None]
+    value = _of_all_heads(patch, value, output)
     step = call if call is not None and call.cached else None
     pairs = _pairs_of_pass(patch, output.size(-2)) if step is None else _pairs_of_step(patch, step)
     own, other = [*output.shape], [*value.shape]
@@ -200,7 +238,7 @@ def _replaced(patch: Patch, output: Any, call: DecoderCall | None) -> Tensor:
     if not fits or pairs is None or (step is not None and own[-2] != step.length):
         raise ConfigError(
             f"the value for {patch.module} has the shape {other}, and its output in this call {own}",
-            "patch a whole pass of equal length, or the positions that both have",
+            _hint_for_shape(patch, own, other),
         )
     here, there = [place for place, _ in pairs], [position for _, position in pairs]
     result = output.clone()
@@ -208,11 +246,37 @@ def _replaced(patch: Patch, output: Any, call: DecoderCall | None) -> Tensor:
     return result
 
 
+def _of_all_heads(patch: Patch, value: Tensor, output: Tensor) -> Tensor:
+    """The value of the named heads alone, among the outputs of all; any other value as it is."""
+    if patch.heads is None or value.dim() != output.dim() or value.size(-1) != output.size(-1):
+        return value
+    heads, count = list(patch.heads), output.size(1)
+    if value.size(1) == count or value.size(1) != len(heads):
+        return value
+    found = value.new_zeros(value.size(0), count, *value.shape[2:])
+    found[:, heads] = value
+    return found
+
+
+def _hint_for_shape(patch: Patch, own: Sequence[int], other: Sequence[int]) -> str:
+    if patch.heads is not None and (len(own) != len(other) or own[-1] != other[-1]):
+        return "record `head_output`: with `heads` the value is [heads, len, d_value]"
+    if patch.heads is not None and own[1] != other[1]:
+        return f"give the output of all {own[1]} heads, or of the {len(patch.heads)} named"
+    if len(own) != len(other) or own[-1] != other[-1]:
+        return f"give vectors of width {own[-1]}, as a recording of this module has them"
+    if other[0] not in (1, own[0]):
+        return "give one value for all rows of the batch, or one for each"
+    return "patch a whole pass of equal length, or the positions that both have"
+
+
 def _pairs_of_pass(patch: Patch, length: int) -> list[tuple[int, int]] | None:
     """Rows of an output and the rows of the value that replace them; None if there are not both."""
     if patch.positions is None:
         return [(row, row) for row in range(length)] if patch.value.size(-2) == length else None
-    return None if max(patch.positions, default=0) >= length else [(row, row) for row in patch.positions]
+    if max(patch.positions, default=0) >= length:
+        return None
+    return [(position, _row_of(patch, position)) for position in patch.positions]
 
 
 def _pairs_of_step(patch: Patch, call: DecoderCall) -> list[tuple[int, int]]:
@@ -229,4 +293,5 @@ def _pairs_of_step(patch: Patch, call: DecoderCall) -> list[tuple[int, int]]:
             "name its `positions`, or record a text that is as long",
         )
     positions = range(call.start, end) if patch.positions is None else patch.positions
-    return [(position - call.start, position) for position in positions if call.start <= position < end]
+    read = [position for position in positions if call.start <= position < end]
+    return [(position - call.start, _row_of(patch, position)) for position in read]

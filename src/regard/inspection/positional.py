@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
+from regard.inspection.names_given import refuse_other_module
 from regard.inspection.numbers_given import refuse_other_count
 from regard.layers.patches import GridPositions
 from regard.layers.positions import (
@@ -90,6 +91,7 @@ def positions_of(model: Model, length: int, *, part: Stack = "encoder") -> Posit
     Raises:
         ConfigError: `length` is below 1, or there is no such part.
     """
+    refuse_other_module(model)
     refuse_other_count("length", length, "give one position or more: the length of a text will do")
     if part not in get_args(Stack):
         raise ConfigError(f"there is no part {part!r}", did_you_mean(part, get_args(Stack)))
@@ -146,7 +148,7 @@ def depends_on_distance(bias: Float[Tensor, "heads len len"]) -> bool:
 
 
 def _from_table(scheme: str, table: Float[Tensor, "len d"], note: str | None = None) -> Positional:
-    table = table.float().cpu()
+    table = table.detach().float().cpu()
     directions = F.normalize(table, dim=-1)
     length, width = table.shape
     return Positional(
@@ -172,4 +174,4 @@ def _rotation_table(module: RotaryPositions, length: int) -> Float[Tensor, "{len
 
 def _from_bias(scheme: str, bias: Float[Tensor, "heads len len"], note: str | None = None) -> Positional:
     note = note or NOTES[cast(Scheme, scheme)]
-    return Positional(scheme=scheme, length=bias.size(1), d=0, note=note, bias=bias.float().cpu())
+    return Positional(scheme=scheme, length=bias.size(1), d=0, note=note, bias=bias.detach().float().cpu())

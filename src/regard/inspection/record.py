@@ -9,13 +9,24 @@ decoder bypasses its modules, so a recorded decoder takes the plain step, which 
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, get_args
 
 from torch import nn
 
-from regard.errors import ConfigError, did_you_mean
-from regard.inspection.numbers_given import refuse_other_indices
+from regard.errors import ConfigError
+from regard.inspection.decoder_calls import decoder_calls, pass_number
+from regard.inspection.names_given import (
+    NOT_OURS,
+    attention_hint,
+    module_hint,
+    part_hint,
+    refuse_other_module,
+    refuse_other_names,
+    refuse_unnamed_heads,
+)
+from regard.inspection.numbers_given import refuse_other_count, refuse_other_indices
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import SequenceName, attention_sites, refuse_shared_modules, sequence_of
 from regard.inspection.recording import Recorded, Recording
@@ -39,6 +50,7 @@ PartsToRecord = Collection[Recorded] | Mapping[str, Collection[Recorded]]  # of 
 
 def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttention]:
     """The attention modules of a model that can be recorded, by name."""
+    refuse_other_module(model)
     return {
         name: module
         for name, module in model.named_modules()
@@ -48,6 +60,7 @@ def attentions(model: nn.Module) -> dict[str, MultiHeadAttention | SourceAttenti
 
 def blocks(model: nn.Module) -> list[str]:
     """The names of a model's blocks in the order of computation."""
+    refuse_other_module(model)
     kinds = EncoderBlock | DecoderBlock | ConformerBlock | RecurrentLayer
     return [name for name, module in model.named_modules() if isinstance(module, kinds)]
 
@@ -67,7 +80,8 @@ def record_model(
     """Record, inside the `with`, these `parts` of the attentions `names`, or of all attentions.
 
     `parts` by name are those of the attentions that it names, and only these are recorded; no `names` then.
-    A recording is that of one thread: calls of the model in other threads are not recorded.
+    A recording is that of one thread: calls of the model in other threads are not recorded. It is that of one
+    pass, or of one text that a decoder reads step by step with a cache; `clear` it before the next one.
 
     `heads` limits the attentions it names to some heads. `hidden` names blocks (or any modules with one
     vector per position) whose outputs are stored; `logits` stores the model's output. A recording never
@@ -89,6 +103,8 @@ def record_model(
     refuse_shared_modules(model)
     chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
+    if not (chosen or hidden or logits or isinstance(model, Model)):
+        raise ConfigError(f"a {type(model).__name__} has no attentions to record", f"give {NOT_OURS}")
     recording = Recording(
         heads={name: _heads_of(name, module, heads or {}) for name, module in chosen.items()},
         parts=() if isinstance(parts, Mapping) else tuple(parts),
@@ -100,13 +116,15 @@ def record_model(
         own_kernels=frozenset(name for name, module in chosen.items() if has_own_kernel(module)),
     )
     _refuse_unknown_scores(chosen, recording)
-    budget = MemoryBudget(recording, limit, require_weights=require_weights)
     modules = dict(model.named_modules())
     outputs = {name: modules[name] for name in hidden}
     if logits:
         outputs["logits"] = modules.get("output", model)
-    recording.calls_by_module = {name: [] for name in (*chosen, *outputs)}
+    recording.calls_by_module = {name: [] for name in chosen}
+    recording.outputs_by_module = {name: [] for name in outputs}
     with ExitStack() as undo:
+        number = partial(pass_number, model, undo.enter_context(decoder_calls(model)))
+        budget = MemoryBudget(recording, limit, pass_number=number, require_weights=require_weights)
         for name, module in chosen.items():
             undo.enter_context(exchanged(module, recording_kernel(name, module, budget)))
         for name, module in outputs.items():
@@ -144,12 +162,15 @@ def recording_bytes(
     Raises:
         ConfigError: a name, part or head is unknown, or a length is missing.
     """
+    refuse_other_module(model)
     config: Any = model.config
     chosen = _chosen(model, names, parts)
     refuse_unknown(model, chosen, parts, heads or {}, hidden)
     needed = {name for site in attention_sites(model) for name in (site.rows, site.columns)}
     if missing := sorted(needed - {*lengths}):
         raise ConfigError(f"the length of {missing[0]!r} is missing", f"give {', '.join(sorted(needed))}")
+    for name, length in lengths.items():
+        refuse_other_count(f"the length of {name!r}", length, "give the number of its tokens")
     total = 0
     parts_of = _by_name(parts) if isinstance(parts, Mapping) else dict.fromkeys(chosen, tuple(parts))
     for site in attention_sites(model):
@@ -192,9 +213,11 @@ def _chosen(
         if names is not None:
             raise ConfigError("`parts` names the attentions already", "leave `names` out")
         names = parts.keys()
+    if names is not None:
+        names = refuse_other_names("names", names, next(iter(found), "blocks.0.self_attention"))
     for name in names or ():
         if name not in found:
-            raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, found))
+            raise ConfigError(f"the model has no attention {name!r}", attention_hint(model, name, found))
     return found if names is None else {name: found[name] for name in found if name in names}
 
 
@@ -217,18 +240,21 @@ def refuse_unknown(
 ) -> None:
     """Raise a ConfigError for a part, head or module that there is not."""
     known = get_args(Recorded)
-    for part in chain.from_iterable(parts.values()) if isinstance(parts, Mapping) else parts:
+    each_parts = [*parts.values()] if isinstance(parts, Mapping) else [parts]
+    for part in chain.from_iterable(refuse_other_names("parts", each, "weights") for each in each_parts):
         if part not in known:
-            raise ConfigError(f"an attention has no part {part!r} to record", did_you_mean(part, known))
+            raise ConfigError(f"an attention has no part {part!r} to record", part_hint(part, known))
+    refuse_unnamed_heads(heads, next(iter(chosen), "blocks.0.self_attention"))
     for name, numbers in heads.items():
         if name not in chosen:
             raise ConfigError(f"heads of {name!r} are chosen, but it is not recorded", "add it to `names`")
         count = _num_heads(chosen[name])
         refuse_other_indices(name, "heads", numbers, count, needs_one=False)
     modules = dict(model.named_modules())
-    for name in hidden:
+    for name in refuse_other_names("hidden", hidden, "blocks.0"):
         if name not in modules:
-            raise ConfigError(f"the model has no module {name!r}", did_you_mean(name, blocks(model)))
+            hint = module_hint(model, name, blocks(model))
+            raise ConfigError(f"the model has no module {name!r}", hint)
 
 
 def _refuse_unknown_scores(

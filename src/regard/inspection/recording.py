@@ -6,7 +6,7 @@ rows of the batch between calls. It reports this with `select_rows`, and a row i
 that it came from (see recorded_stepper.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -40,6 +40,7 @@ class ModuleCall:
     rows: int
     columns: int
     parts: dict[str, Tensor]
+    pass_number: int  # steps with one cache are of one pass
 
 
 @dataclass
@@ -48,10 +49,11 @@ class Recording:
 
     `query(name)` and the other methods give one row of the batch, by default the first; a `RowPosition`
     names a row of a beam search; `row=None` gives all rows, with a batch axis in front. Keys and values that
-    query heads share are repeated for each head.
+    query heads share are repeated for each head. Calls that continue a cache are joined; other calls are not,
+    and `calls_by_module` has each of them. What is recorded has no gradient.
 
     Raises:
-        ConfigError: this part was not recorded under this name.
+        ConfigError: this part was not recorded under this name, or in several passes.
     """
 
     heads: dict[str, tuple[int, ...]] = field(default_factory=dict)  # recorded heads of each attention
@@ -63,7 +65,8 @@ class Recording:
     softcaps: dict[str, float] = field(default_factory=dict)  # of attentions with soft-capped scores
     own_kernels: frozenset[str] = frozenset()  # attentions whose kernel is not one of regard's
     no_weights: dict[str, str] = field(default_factory=dict)  # attentions without weights, and why
-    calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)
+    calls_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)  # of attentions
+    outputs_by_module: dict[str, list[ModuleCall]] = field(default_factory=dict)  # and "logits"
     events: list[Int64[Tensor, " rows"] | None] = field(default_factory=list)  # selected rows; None: a step
     bytes_held: int = 0
 
@@ -165,7 +168,7 @@ class Recording:
 
     def clear(self) -> None:
         """Delete everything recorded so far."""
-        for calls in self.calls_by_module.values():
+        for calls in (*self.calls_by_module.values(), *self.outputs_by_module.values()):
             calls.clear()
         self.events.clear()
         self.bytes_held = 0
@@ -196,17 +199,19 @@ class Recording:
         return attention_weights(query[None], key[None], mask[None], bias, softcap)[0]
 
     def _calls(self, name: str, part: str) -> list[ModuleCall]:
-        if name not in self.calls_by_module:
-            recorded = ", ".join(self.calls_by_module) or "nothing"
+        known = self.outputs_by_module if part == "hidden" else self.calls_by_module
+        other = self.calls_by_module if part == "hidden" else self.outputs_by_module
+        if name not in known and name not in other:
+            recorded = ", ".join(dict.fromkeys((*known, *other))) or "nothing"
             raise ConfigError(f"nothing is recorded under {name!r}", f"recorded: {recorded}")
-        calls = self.calls_by_module[name]
+        calls = known.get(name) or other.get(name) or []
         if not calls:
             raise ConfigError(
                 f"{name} was not called while it was recorded",
                 "run the model inside the `with`, in the same thread",
             )
         recorded = calls[0].parts.keys() | (
-            {"mask", "bias"} & {*self.parts_of(name)} if name in self.heads else set()
+            {"mask", "bias"} & {*self.parts_of(name)} if calls is self.calls_by_module.get(name) else set()
         )
         if part not in recorded:  # a call may have no mask or bias
             raise ConfigError(f"no {part} of {name} is recorded", f"recorded: {', '.join(sorted(recorded))}")
@@ -214,7 +219,7 @@ class Recording:
 
     def _calls_for_row(
         self, name: str, part: str, row: int | RowPosition | None
-    ) -> Iterable[tuple[ModuleCall, Int64[Tensor, " rows"]]]:
+    ) -> list[tuple[ModuleCall, Int64[Tensor, " rows"]]]:
         """The calls that contributed to `row`, with its rows at each call."""
         calls = self._calls(name, part)
         if row is None:
@@ -224,9 +229,9 @@ class Recording:
             position = row if isinstance(row, RowPosition) else RowPosition(row, len(self.events))
             self._refuse_other_row(position, calls)
             rows, time = torch.tensor([position.row]), position.time
-        for call in calls:
-            if call.time <= time:
-                yield call, self.rows_at(rows, time, call.time)
+        calls = [call for call in calls if call.time <= time]
+        _refuse_several_passes(name, calls)
+        return [(call, self.rows_at(rows, time, call.time)) for call in calls]
 
     def _refuse_other_row(self, position: RowPosition, calls: Sequence[ModuleCall]) -> None:
         """Raise a ConfigError for a row that the batch did not have; masks alone do not show how many."""
@@ -254,7 +259,7 @@ class Recording:
 
     def _assembled(self, name: str, part: str, row: int | RowPosition | None, fill: float | bool) -> Tensor:
         """A part of all calls, stacked by rows at the right columns: [heads, all rows, all columns]."""
-        calls = list(self._calls_for_row(name, part, row))
+        calls = self._calls_for_row(name, part, row)
         is_square = name in self.self_attentions
         height = sum(call.rows for call, _ in calls)
         width = height if is_square else max(call.columns for call, _ in calls)
@@ -267,6 +272,17 @@ class Recording:
             padded[..., first_column : first_column + call.columns] = block
             found.append(padded)
         return _first_if_single(torch.cat(_with_equal_heads(found), dim=2), row)
+
+
+def _refuse_several_passes(name: str, calls: Sequence[ModuleCall]) -> None:
+    """Raise a ConfigError for calls that are not one pass, whole or step by step with a cache."""
+    count = len({call.pass_number for call in calls})
+    if count > 1:
+        raise ConfigError(
+            f"{count} passes of {name} were recorded, which do not continue each other",
+            "call clear() between passes, or record each in its own `with`; calls_by_module and"
+            " outputs_by_module have each call",
+        )
 
 
 def _select_rows(tensor: Tensor, rows: Int64[Tensor, " rows"]) -> Tensor:

@@ -24,10 +24,20 @@ class MemoryBudget:
     """Stores calls in a recording of at most `limit` bytes.
 
     An attention that is not a weighted mean is an error; without `require_weights` it is stored without them.
+    `pass_number` gives the number of the pass in which a module is called, by its name and the number of its
+    calls before; None: that is not known.
     """
 
-    def __init__(self, recording: Recording, limit: int, *, require_weights: bool = True) -> None:
+    def __init__(
+        self,
+        recording: Recording,
+        limit: int,
+        *,
+        pass_number: Callable[[str, int], int | None],
+        require_weights: bool = True,
+    ) -> None:
         self.recording, self.limit, self.require_weights = recording, limit, require_weights
+        self.pass_number = pass_number
 
     def reserve(self, count: int) -> None:
         """Raise a ConfigError if `count` more bytes would exceed the limit."""
@@ -53,7 +63,19 @@ class MemoryBudget:
         self.recording.bytes_held += sum(
             tensor.nbytes for tensor in parts.values() if id(tensor) not in shared
         )
-        calls.append(ModuleCall(len(self.recording.events), rows, columns, parts))
+        number = self.pass_number(name, len(calls))
+        if number is None:  # a self-attention that continues a cache has more columns
+            begins = name in self.recording.self_attentions and rows == columns
+            number = (calls[-1].pass_number if calls else 0) + begins
+        calls.append(ModuleCall(len(self.recording.events), rows, columns, parts, number))
+
+    def store_output(self, name: str, hidden: Float[Tensor, "batch heads rows width"]) -> None:
+        """Append an output of the module `name`."""
+        self.recording.bytes_held += hidden.nbytes
+        calls = self.recording.outputs_by_module[name]
+        number = self.pass_number(name, len(calls)) or 0
+        time, rows, width = len(self.recording.events), hidden.size(2), hidden.size(3)
+        calls.append(ModuleCall(time, rows, width, {"hidden": hidden}, number))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +251,7 @@ def output_hook(name: str, budget: MemoryBudget) -> Callable[..., None]:
         hidden = tensor.detach().clone()
         while hidden.dim() < 4:  # [batch, len, width] -> [batch, 1, len, width], the axes of attentions
             hidden = hidden[:, None]
-        budget.store(name, hidden.size(2), hidden.size(3), {"hidden": hidden})
+        budget.store_output(name, hidden)
 
     return hook
 

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 from torch import nn
 
+from regard.inspection.names_given import refuse_other_module
+
 AnyModel = TypeVar("AnyModel", bound=nn.Module)
 
 
@@ -14,6 +16,7 @@ def with_distinct_blocks(model: AnyModel) -> AnyModel:
     What is recorded has the names of modules: of a block in two places the second call would be taken for
     other positions of the first. Weights are shared with `model`; a hook that is registered later is not.
     """
+    refuse_other_module(model)
     if not any(len({*each}) < len(each) for each in _lists(model)):
         return model
     weights = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}

@@ -29,8 +29,8 @@ def attention_rollout(
         )
     if not weights:
         raise ConfigError("a rollout needs the weights of one layer or more", "give those of all layers")
-    shapes = sorted({tuple(layer.shape[-2:]) for layer in weights})
-    if len(shapes) > 1 or shapes[0][0] != shapes[0][1]:
+    shapes = sorted({tuple(layer.shape[-2:]) if layer.dim() == 3 else (*layer.shape,) for layer in weights})
+    if len(shapes) > 1 or len(shapes[0]) != 2 or shapes[0][0] != shapes[0][1] or weights[0].dim() != 3:
         raise ConfigError(
             f"the weights of the layers have the shapes {', '.join(map(str, shapes))}",
             "give those of self-attentions of one stack, [heads, len, len]",

@@ -22,6 +22,12 @@ from torch import Tensor, nn
 
 from regard.errors import ConfigError, did_you_mean
 from regard.inspection.decoder_calls import refuse_cached_calls
+from regard.inspection.names_given import (
+    attention_hint,
+    refuse_other_module,
+    refuse_other_names,
+    refuse_unnamed_heads,
+)
 from regard.inspection.numbers_given import refuse_other_indices, refuse_other_tokens
 from regard.inspection.own_thread import in_this_thread
 from regard.inspection.passes import AttentionSite, attention_sites, refuse_shared_modules
@@ -51,6 +57,7 @@ class Ablation:
 
 def layer_names(model: Model) -> list[str]:
     """The names of the blocks and sub-layers that can be switched off, in the order of computation."""
+    refuse_other_module(model)
     names = []
     for name, module in model.named_modules():
         if isinstance(module, EncoderBlock | DecoderBlock):
@@ -92,6 +99,7 @@ def ablated(model: Model, *ablations: Ablation) -> Iterator[None]:
 
 
 def _refuse_unknown(model: nn.Module, ablations: Sequence[Ablation]) -> None:
+    refuse_other_module(model)
     if not isinstance(model, Model):
         raise ConfigError(
             f"parts of {type(model).__name__} cannot be switched off: it is not a Model of regard",
@@ -100,11 +108,12 @@ def _refuse_unknown(model: nn.Module, ablations: Sequence[Ablation]) -> None:
     heads = {site.name: site.num_heads for site in attention_sites(model)}
     layers = layer_names(model)
     for each in ablations:
+        refuse_unnamed_heads(each.heads, next(iter(heads), "blocks.0.self_attention"))
         for name, chosen in each.heads.items():
             if name not in heads:
-                raise ConfigError(f"the model has no attention {name!r}", did_you_mean(name, heads))
+                raise ConfigError(f"the model has no attention {name!r}", attention_hint(model, name, heads))
             refuse_other_indices(name, "heads", chosen, heads[name], needs_one=False)
-        for name in each.layers:
+        for name in refuse_other_names("layers", each.layers, "blocks.0"):
             if name not in layers:
                 hint = did_you_mean(name, layers) if layers else "only Transformers have such layers"
                 raise ConfigError(f"no layer {name!r} can be switched off in this model", hint)

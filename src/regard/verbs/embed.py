@@ -24,7 +24,7 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
-from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.model_loading import use_of
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import EmbeddingOptions
@@ -161,8 +161,14 @@ def _text_model(loaded: LoadedModel) -> EncoderOnly | ImageText:
     Raises:
         FolderError: it is of another kind, or has no tower of texts.
     """
+    if isinstance(loaded.model, EncoderOnly):
+        return loaded.model
     if not isinstance(loaded.model, ImageText):
-        return model_that("embeds texts", EncoderOnly, loaded)
+        raise FolderError(
+            f"{loaded.path}: this is not a model that embeds texts",
+            f"it {use_of(loaded)}; record_model(..., hidden=[BLOCK]) of regard.inspection has the states of"
+            " its layers",
+        )
     if loaded.model.text is None:
         raise FolderError(
             f"{loaded.path}: this is not a model that embeds texts: it has no text tower",

@@ -173,7 +173,7 @@ def look(
     Args:
         text: the input.
         model: a model or run folder, or the result of `regard.load`; by default the included model.
-        target: an answer to force.
+        target: an answer to force; an empty one of a decoder-only model: look at the text alone.
         prefix: the beginning of an answer to force.
         prefix_ids: the same as token ids.
         max_new_tokens: limit of a decoder-only model's continuation; by default 24, or what fits its length.

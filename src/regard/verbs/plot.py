@@ -62,7 +62,7 @@ def plot_attention(
         model: a model or run folder, or the result of `regard.load`; by default the included model.
         attention: its name, such as decoder.blocks.1.cross_attention; by default the last.
         heads: their numbers from 0; by default all.
-        target: an answer to force; by default the model's own.
+        target: an answer to force; by default the model's own. "": a decoder-only model's text alone.
         size: "screen": cells of one size; "column", "page": as wide as one or two columns of a paper.
 
     Raises:
@@ -81,8 +81,12 @@ def plot_attention(
     columns: str = site["columns"]
     tokens = [summary["sequences"][each]["tokens"] for each in (rows, columns)]
     names: dict[str, str] = {each: each for each in summary["sequences"]}
-    if summary["model"]["kind"] == "decoder_only" and (continuation := summary["answer"]["text"]):
+    if (
+        summary["model"]["kind"] == "decoder_only"
+        and len(summary["sequences"]["read"]["ids"]) > summary["answer"]["start"] + 1
+    ):
         names = {each: f"{each} and its continuation" for each in names}
+        continuation = summary["answer"]["text"]
         alone = "; --target '' draws the text alone" if target is None else ""
         console.note(f"the figure has the text and its continuation, {continuation!r}{alone}")
     draw_attention(

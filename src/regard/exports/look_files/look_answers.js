@@ -79,6 +79,8 @@ export async function continued(looks, request) {
       end = found.best.ended ? [model.config.target.eos_id] : [];
     }
     tree = found.tree;
+  } else if (!forced.length) {
+    ids = [await looks.mostLikelyAfter(before)]; // the text alone: its last token is read too
   }
   const whole = [...context, ...ids, ...end];
   if (whole.length < 2) throw new Error("there is nothing to predict in a text of one token; give a longer text");

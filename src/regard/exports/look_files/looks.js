@@ -4,7 +4,7 @@ import { Model } from "./generate.js";
 import { clearestAlignment, pharaoh } from "./look_alignment.js";
 import { continued, translated } from "./look_answers.js";
 import { architecture } from "./look_architecture.js";
-import { array } from "./look_arrays.js";
+import { array, greatest } from "./look_arrays.js";
 import { headStatistics, rollout } from "./look_heads.js";
 import { positions } from "./look_positions.js";
 import { keptLogits, lens, neighbours, steps } from "./look_predictions.js";
@@ -83,6 +83,12 @@ export class Looks {
     const width = logits.dims.at(-1);
     const each = steps(logits.data, written, width, null).slice(start);
     return each.reduce((sum, step) => sum + step.exact, 0);
+  }
+
+  /** The most likely id after these. */
+  async mostLikelyAfter(ids) {
+    const { logits } = await this.model.decoder.run({ ids: this.model.matrix([ids]), ...this.model.emptyCache() });
+    return greatest(logits.data.subarray(-logits.dims.at(-1)), 1)[0];
   }
 
   refuseMany(count, what) {

@@ -130,6 +130,12 @@ def _hint(name: str, kinds: tuple[Any, ...], value: Any) -> str:
             return f"write {name}={float(value):g}, without quotes"
         except ValueError:
             pass
+    if name == "model" and hasattr(value, "named_modules"):
+        return "give the folder, or what regard.load returned, with the tokeniser, and not its `.model`"
+    if name == "changes":
+        return (
+            "for instance changes=Changes(heads={NAME: [0]}, layers=[NAME], tokens=[3]) of regard.verbs.look"
+        )
     return f"help(regard) lists the calls, and the help of each says what {name} may be"
 
 
@@ -146,4 +152,6 @@ def _words(kind: Any) -> str:
 
 def _shown(value: Any) -> str:
     text = repr(value)
+    if "\n" in text:  # of a model: all its layers
+        return f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:60]}... ({type(value).__name__})"

@@ -1,9 +1,16 @@
-"""Runs a decoder-only model on a text: it continues the text, or a continuation is forced."""
+"""Runs a decoder-only model on a text: it continues the text, or a continuation is forced.
+
+If this is empty, the text alone is looked at. The model reads all of it, and the answer is the most likely
+token after it: what the last token attends to and what is predicted there are seen too.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
 from regard.decoding.base_search import Search
+from regard.decoding.batches import deterministic
 from regard.decoding.continuation import ContinuationSettings, Prompt, continue_all, prompt_of, start
 from regard.decoding.control_fields import Beam, BeamSize
 from regard.decoding.controls import controls_with
@@ -62,6 +69,8 @@ class DecoderOnlyReader:
             if found:
                 ids = (*forced_text.forced, *found[0].ids)
                 ended = len(found[0].token_log_probs) > len(found[0].ids)
+        elif not ids:  # the text alone is looked at: its last token is read too
+            ids = (self._most_likely_next(prompt.context),)
         context = (*prompt.begin, *forced_text.prompt)
         whole = (*context, *ids, *((self.tokenizer.eos_id,) if ended else ()))
         if len(whole) < 2:
@@ -90,6 +99,13 @@ class DecoderOnlyReader:
             if request.target is not None
             else self._search_record(search, prompt, request),
         )
+
+    @torch.no_grad()
+    def _most_likely_next(self, ids: tuple[int, ...]) -> int:
+        """The model's most likely token after these."""
+        with deterministic([self.model]):
+            logits = self.model(torch.tensor([ids], device=self.model.device))
+        return int(logits[0, -1].argmax())
 
     def stream(self, request: LookRequest, lock: ModelLock) -> Iterator[AnswerToken]:
         prompt = self._prompt(self._forced_text(request))

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.errors import DataError
+from regard.inspection.numbers_given import is_whole
 from regard.inspection.passes import SequenceName
 from regard.verbs.views.inspected_run import TokenSequence
 from regard.verbs.views.recorded_pass import RecordedPass
 
-SHOWN = {"written": "answer"}  # names of sequences in messages
+SHOWN = {"written": "answer", "read": "text"}  # names of sequences in messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +26,12 @@ class LinkingHead:
         return {"name": self.name, "layer": self.layer, "head": self.head, "weight": round(self.weight, 5)}
 
 
-def heads_linking(recorded: RecordedPass, attended: str, attending: str) -> list[LinkingHead]:
+def heads_linking(recorded: RecordedPass, attended: str | int, attending: str | int) -> list[LinkingHead]:
     """Heads by their weight from the word `attending` on the word `attended`, the greatest first.
 
     With cross-attention, `attended` is a word of the source and `attending` one of the answer; otherwise
     both are words of the text. Weights on the tokens of a word are summed, weights from them averaged (Clark
-    et al. 2019, section 4.1). A number that is not itself a word means the token at that position, from 0.
+    et al. 2019, section 4.1). A number means the token at that position, from 0, in a str if it is no word.
 
     Raises:
         DataError: there is no such word, or the model has no attention with weights.
@@ -57,8 +58,11 @@ def heads_linking(recorded: RecordedPass, attended: str, attending: str) -> list
     return sorted(found, key=lambda each: -each.weight)
 
 
-def _tokens(sequence: TokenSequence, word: str, name: str) -> list[int]:
-    """The positions of the tokens of a word's first occurrence."""
+def _tokens(sequence: TokenSequence, word: str | int, name: str) -> list[int]:
+    """The positions of the tokens of a word's first occurrence; a number is a position."""
+    if is_whole(word) and 0 <= int(word) < len(sequence.tokens):
+        return [int(word)]
+    word = str(word)
     tokens = [token.strip() for token in sequence.tokens]
     for start in range(len(tokens)):
         length = _num_spelling(tokens[start:], word.strip())

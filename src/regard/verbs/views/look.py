@@ -112,6 +112,8 @@ class Look:
         Raises:
             DataError: there is no such resource, or the attention has no weights.
         """
+        if not isinstance(path, str):
+            raise DataError(f"there is no resource {path!r}", "a resource has a name: .paths() has all")
         name = path.removeprefix("attention/")
         if path not in self._functions and name in self._recorded.no_weights:
             raise DataError(
@@ -129,7 +131,7 @@ class Look:
                 self._bytes[path], self._computed[path] = memory_size(computed), computed
             return computed
 
-    def heads_linking(self, attended: str, attending: str) -> list[LinkingHead]:
+    def heads_linking(self, attended: str | int, attending: str | int) -> list[LinkingHead]:
         """Heads by their weight from the word `attending` on the word `attended`, the greatest first.
 
         With an encoder-decoder, `attended` is a word of the source and `attending` one of the answer.

@@ -1,12 +1,12 @@
 """The request of a look: a text, what is forced of the answer, and what is switched off."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.decoding.control_fields import BeamSize
 from regard.errors import DataError
-from regard.inspection.numbers_given import refuse_other_tokens
+from regard.inspection.numbers_given import is_whole, refuse_other_tokens
 from regard.recipe import read
 
 MAX_CHARACTERS = 20_000  # of a text, checked before it is tokenised
@@ -24,10 +24,12 @@ class Changes:
 
     def __post_init__(self) -> None:
         for name, heads in self.heads.items():
-            if not isinstance(heads, list) or any(type(head) is not int for head in heads):
+            if isinstance(heads, str) or not isinstance(heads, Iterable) or not all(map(is_whole, heads)):
                 raise DataError(
                     f"changes.heads of {name!r} is not a list of numbers", 'heads = {"NAME": [0, 3]}'
                 )
+        if wrong := [each for each in self.tokens if not is_whole(each) or each < 0]:
+            raise DataError(f"there is no token at position {wrong[0]!r}", "positions are counted from 0")
         self.refuse_tokens_beyond(MAX_TOKENS)
 
     def __bool__(self) -> bool:
@@ -38,7 +40,8 @@ class Changes:
         refuse_other_tokens(self.tokens, length, DataError)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"heads": self.heads, "layers": list(self.layers), "tokens": list(self.tokens)}
+        heads = {name: [*map(int, each)] for name, each in self.heads.items()}
+        return {"heads": heads, "layers": list(self.layers), "tokens": list(self.tokens)}
 
 
 @dataclass(frozen=True, kw_only=True)

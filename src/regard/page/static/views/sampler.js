@@ -84,7 +84,7 @@ export default {
       ),
       summary,
       drawn,
-      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} logits are known one by one. The others are `,
+      kept < vocabulary && element("p", { class: "hint" }, `The ${counted(kept)} largest of ${counted(vocabulary)} log-probabilities are known one by one. The others are `,
         "known only as a sum: exact at temperature 1 and with top-k, otherwise treated as equal."),
     );
     state.listen((event) => {
