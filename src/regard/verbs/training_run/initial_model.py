@@ -256,7 +256,7 @@ def _copy_tokenizers(
 ) -> None:
     """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run.
 
-    `settings` is the recipe's `[tokenizer]`; those that have no effect are named. `begins`: as in `_prepared`.
+    `settings` is the recipe's `[tokenizer]`; those without effect are named. `begins`: as in `_prepared`.
     """
     if loaded.tokenizer_pair is not None:
         loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
