@@ -274,7 +274,7 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
     rest = [cells for cells in records[1:] if cells != records[0]]  # it is repeated where tables were joined
     if len(set(first)) < len(first) or any(len(cells) != len(first) for cells in rest):
         return bool({cell.casefold() for cell in first} & COLUMN_NAMES)
-    if all(cell.casefold() in LANGUAGE_CODES or _CODE.fullmatch(cell) for cell in first):
+    if all(map(names_language, first)):
         return True
     for place, cell in enumerate(first):
         below = [cells[place].strip() for cells in rest]
@@ -288,6 +288,11 @@ def _is_header(records: Sequence[Sequence[str]]) -> bool:
         if len(below) >= 16 and len(values) <= len(below) / 8 and cell and not any(map(is_number, values)):
             return True
     return False
+
+
+def names_language(name: str) -> bool:
+    """True for the name of a column that is a language or its code: german, de, zh-Hans."""
+    return name.casefold() in LANGUAGE_CODES or _CODE.fullmatch(name) is not None
 
 
 def one_line(cell: str | None) -> str:

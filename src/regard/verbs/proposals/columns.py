@@ -3,12 +3,10 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 from regard.counted import counted
-from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
     LANGUAGE_CODES,
@@ -17,71 +15,17 @@ from regard.data.tables import (
     TARGET_NAMES,
     TEXT_NAMES,
     Table,
-    is_number,
 )
 from regard.errors import DataError
+from regard.verbs.proposals.column_statistics import CellKind, Column, columns_of
+from regard.verbs.proposals.refused_columns import (
+    formatted_numbers,
+    refuse_formatted_target,
+    refuse_labelled_pairs,
+    refuse_three_columns,
+)
 
-SAMPLED_RECORDS = 20_000  # at the beginning of a table
-MAX_CLASSES = 500
-MAX_LABEL_LENGTH = 40  # mean characters of a label
-
-CellKind = Literal["text", "label", "number", "other"]
 TableTask = Literal["images", "translation", "classification", "regression", "language_model"]
-
-
-@dataclass(kw_only=True)
-class Column:
-    """Statistics of the cells of a column."""
-
-    name: str
-    values: set[str] = field(default_factory=set)
-    filled: int = 0
-    characters: int = 0
-    numbers: bool = True
-    whole: bool = True
-    rising: bool = True  # True for whole numbers that increase, as record numbers do
-    _last: float = float("-inf")
-
-    def add(self, cell: str | None) -> None:
-        """Add the next cell; empty cells are ignored."""
-        if cell is None or not cell.strip():
-            return
-        self.filled += 1
-        self.characters += len(cell)
-        self.values.add(cell)
-        self.numbers = self.numbers and is_number(cell)
-        self.whole = self.whole and self.numbers and cell.strip().lstrip("-+").isdecimal()
-        self.rising = self.rising and self.whole and float(cell) > self._last
-        self._last = float(cell) if self.numbers else self._last
-
-    @property
-    def short_name(self) -> str:
-        """The last part of a dotted name: `translation.en` is "en"."""
-        return self.name.rpartition(".")[2].casefold()
-
-    @property
-    def names_images(self) -> bool:
-        """True if all cells are names of image files."""
-        return bool(self.values) and all(has_image_name(Path(value)) for value in self.values)
-
-    @property
-    def mean_length(self) -> float:
-        """The mean number of characters of a cell."""
-        return self.characters / max(self.filled, 1)
-
-    @property
-    def kind(self) -> CellKind:
-        """What the column holds: labels have few different values, numbers are not record numbers."""
-        few = 1 < len(self.values) <= min(MAX_CLASSES, max(2, self.filled // 8))
-        if not self.filled or self.short_name in ("id", "idx", "index") or (self.rising and self.filled > 2):
-            return "other"
-        if (
-            few
-            and self.mean_length <= MAX_LABEL_LENGTH
-            and (not self.numbers or (self.whole and len(self.values) <= 20))
-        ):
-            return "label"
-        return "number" if self.numbers else "text" if len(self.values) > 1 else "other"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +34,6 @@ class Roles:
 
     task: TableTask
     columns: tuple[str, ...]
-
-
-def columns_of(table: Table) -> list[Column]:
-    """Statistics of each column, from the first records."""
-    columns = [Column(name=name) for name in table.names]
-    for record in itertools.islice(table.records(), SAMPLED_RECORDS):
-        for column, cell in zip(columns, record.cells, strict=True):
-            column.add(cell if cell is None else table.number(cell))
-    return columns
 
 
 def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Roles:
@@ -114,18 +49,26 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
             raise DataError(f"{table.path}: a column is named twice", "name two different columns")
         named = [columns[index] for index in indices]
         if task in (None, "classification", "regression"):
+            refuse_three_columns(named)
+        if task in (None, "classification", "regression"):
             named = _text_first(named)
-        task = task or _task_of_columns(named, table)
+        given, task = task, task or _task_of_columns(named, table)
         needed = 1 if task == "language_model" else 2
+        if task == "translation" and not given:
+            refuse_formatted_target(table.path, named[-1])
         if len(named) != needed:
             raise DataError(
                 f"{counted(len(named), 'column')} named for a task of kind {task}",
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
         return Roles(task=task, columns=_distinct(named, columns))
+    if task in (None, "classification", "regression"):
+        refuse_labelled_pairs(table.path, columns)
     finders: dict[TableTask, _Finder] = {task: _FINDERS_OF_TASK[task]} if task else _DETECTORS
     for kind, find in finders.items():
         if columns_found := find(columns):
+            if kind == "translation" and not task:
+                refuse_formatted_target(table.path, columns_found[-1])
             return Roles(task=kind, columns=_distinct(columns_found, columns))
     raise _not_detected(table, columns, task)
 
@@ -181,9 +124,10 @@ def _pair(columns: Sequence[Column]) -> list[Column]:
 
 def _pair_without_label(columns: Sequence[Column]) -> list[Column]:
     """Source and target, unless there is a label and neither is named as a source."""
-    label = _named([each for each in columns if each.kind == "label"], LABEL_NAMES)
     pair = _pair(columns)
-    return [] if label and {each.short_name for each in pair}.isdisjoint(SOURCE_NAMES) else pair
+    label = _named([each for each in columns if each.kind == "label"], LABEL_NAMES)
+    named = pair and (_is_named(pair, TEXT_NAMES, LABEL_NAMES) or _is_named(pair, LABEL_NAMES, TEXT_NAMES))
+    return [] if (label or named) and {each.short_name for each in pair}.isdisjoint(SOURCE_NAMES) else pair
 
 
 def _text_and(
@@ -263,5 +207,7 @@ def _not_detected(table: Table, columns: Sequence[Column], task: TableTask | Non
             f"{table.path}: all values of the column {labels[0].name!r} are {value!r}",
             "give texts with different labels, or name another column: --columns TEXT,LABEL",
         )
+    if task in (None, "regression") and (found := formatted_numbers(columns)):
+        return DataError(f"{table.path}: {found}", "write it as 1007.5, without separators and units")
     missing = f"the columns for {task}" if task else "its task"
     return DataError(f"{table.path}: cannot detect {missing} from its columns: {shown}", hint)

@@ -9,6 +9,7 @@ from typing import Literal
 from regard.counted import counted
 from regard.data.tables import Table, format_of, is_number, one_line, open_table
 from regard.errors import DataError, did_you_mean
+from regard.verbs.proposals.column_statistics import is_missing
 from regard.verbs.proposals.input_files import InputFiles, path_of
 from regard.verbs.proposals.known_words import KnownWords, known_words
 from regard.verbs.proposals.published import (
@@ -25,6 +26,9 @@ from regard.verbs.proposals.written_recipe import WrittenRecipe, held_out, split
 
 MIN_TEXTS = 20  # with fewer there is nothing to hold out and nothing to learn from
 MAX_CHARACTERS = 100_000  # of a text
+SHOWN_CLASSES = 12  # classes whose numbers of texts are printed
+SHOWN_DOUBTS = 5  # groups of labels that are named in a warning
+FEW_NUMBERS = 20  # so few different numbers may be classes
 COMMON = 0.75  # with a class of a larger share, a model that always predicts it has a high accuracy
 
 # low and high: bytes of the training texts of TREC and of SST-5, on which the recipes were measured
@@ -77,7 +81,9 @@ def new_labelled(
             f"give {MIN_TEXTS} or more; a usable model needs some hundreds of each class",
         )
     notes = _check_classes(parts) if kind == "classification" else _check_numbers(parts)
-    warnings = [*_overlaps(parts), *(_conflicts(train) if kind == "classification" else [])]
+    warnings = _overlaps(parts)
+    if kind == "classification":
+        warnings += [*_conflicts(train), *_doubtful_classes(train)]
     if "valid" not in parts:
         parts = {**parts, **_split(train, kind)}
     for part, texts in parts.items():
@@ -132,7 +138,16 @@ def _read(files: Sequence[str], columns: Sequence[str], kind: LabelledKind) -> L
             f"{table.path}: some numbers have a decimal comma, and some a point",
             "write all of them in one way",
         )
+    _leave_out_missing(texts)
     return texts
+
+
+def _leave_out_missing(texts: LabelledTexts) -> None:
+    """Leave out the texts with NA or the like for a label, if all other labels are numbers."""
+    rows = [row for row in texts.rows if not is_missing(row[1])]
+    if rows and all(is_number(label) for _, label, _ in rows):
+        texts.skipped["without a label"] += len(texts.rows) - len(rows)
+        texts.rows = rows
 
 
 def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
@@ -160,11 +175,14 @@ def _check_classes(parts: Mapping[str, LabelledTexts]) -> list[str]:
     once = sorted(label for label, count in counts.items() if count == 1)
     shown = ", ".join(map(repr, once[:5])) + (", ..." if len(once) > 5 else "")
     occur = counted(len(once), "label occurs", "labels occur")
-    return [f"{occur} once, too rarely to be learned: {shown}"] if once else []
+    common = ", ".join(f"{label!r} {count:,}" for label, count in counts.most_common(SHOWN_CLASSES))
+    more = f", and {len(counts) - SHOWN_CLASSES} more classes" if len(counts) > SHOWN_CLASSES else ""
+    rare = [f"{occur} once, too rarely to be learned: {shown}"] if once else []
+    return [*rare, f"texts of each class: {common}{more}"]
 
 
 def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
-    """Refuse labels that are not numbers, or all the same; returns no notes."""
+    """Refuse labels that are not numbers, or all the same; returns a note about few different numbers."""
     for texts in parts.values():
         for _, label, line in texts.rows:
             if not is_number(label):
@@ -172,11 +190,13 @@ def _check_numbers(parts: Mapping[str, LabelledTexts]) -> list[str]:
                     f"{texts.path}:{line}: {label!r} is not a number",
                     _NOT_A_NUMBER,
                 )
-    if len({float(label) for _, label, _ in parts["train"].rows}) == 1:
+    different = len({float(label) for _, label, _ in parts["train"].rows})
+    if different == 1:
         raise DataError(
             f"{parts['train'].path}: all texts have the same number", "give texts with different numbers"
         )
-    return []
+    few = f"there are {different} different numbers; with --task classification each is a class"
+    return [few] if different <= FEW_NUMBERS else []
 
 
 def _overlaps(parts: Mapping[str, LabelledTexts]) -> list[str]:
@@ -199,6 +219,27 @@ def _conflicts(train: LabelledTexts) -> list[str]:
     count = sum(len(each) > 1 for each in labels.values())
     some = counted(count, "different text occurs", "different texts occur")
     return [f"{some} with several labels: no model can get all of them right"] if count else []
+
+
+def _doubtful_classes(train: LabelledTexts) -> list[str]:
+    """Warnings of labels that differ in case or spaces alone, and of words for a missing value."""
+    counts = Counter(label for _, label, _ in train.rows)
+    alike: dict[str, list[str]] = {}
+    for label in sorted(counts):
+        alike.setdefault("".join(label.casefold().split()), []).append(label)
+    several = [
+        ", ".join(f"{each!r} {counts[each]:,}" for each in group) for group in alike.values() if group[1:]
+    ]
+    warnings = []
+    if several:
+        shown = "; ".join(several[:SHOWN_DOUBTS]) + ("; ..." if len(several) > SHOWN_DOUBTS else "")
+        warnings.append(f"labels that differ in case or spaces alone are classes of their own: {shown}")
+    if missing := [f"{label!r} {count:,}" for label, count in sorted(counts.items()) if is_missing(label)]:
+        shown = ", ".join(missing)
+        warnings.append(
+            f"{shown}: a class for a word that may mean a missing label; if it does, empty these cells"
+        )
+    return warnings
 
 
 def _split(train: LabelledTexts, kind: LabelledKind) -> dict[str, LabelledTexts]:
