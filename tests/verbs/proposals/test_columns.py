@@ -79,7 +79,7 @@ def test_pairs_of_texts_with_a_label_are_refused_by_name(tmp_path, first, second
         with pytest.raises(DataError, match=f"'{first}' and '{second}' are two texts with 'score'") as caught:
             roles_of(table, task, ())
         assert "join both texts in one column" in caught.value.hint
-        with pytest.raises(DataError, match="three columns are named .* reads one text"):
+        with pytest.raises(DataError, match=r"three columns are named .* reads one text"):
             roles_of(table, task, (first, second, "score"))
     assert roles_of(table, None, (second, "score")).task != "translation"
     assert roles_of(table, "translation", ()).columns == (first, second)

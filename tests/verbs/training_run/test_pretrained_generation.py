@@ -65,3 +65,10 @@ def test_a_model_that_begins_texts_still_does(tuned):
     assert loaded.generation["begin"] is True
     description = read_json(loaded.path.parent / "data" / "train" / "stream.json")
     assert description["marks"] is True
+
+
+@pytest.mark.parametrize("changes", [{"activation": "relu"}, {"d_ff": 512}])
+def test_a_model_of_other_sizes_is_warned_about(tuned, decoder_folder, caplog, capsys, changes):
+    tuned(model={"init": str(decoder_folder()), **changes})
+    printed = " ".join(capsys.readouterr().err.split()) + caplog.text
+    assert ("leave out all settings of [model] but init" in printed) is ("d_ff" in changes)

@@ -38,6 +38,7 @@ from regard.weights.transfer import modules_of, transfer
 from regard.weights.vocabulary_growth import OUTPUT_BIAS, GrownWeights, grown_weights
 
 WITH_ANY_TOKENIZER = {"extension", "dropout", "copies"}  # settings of [tokenizer] that need no new one
+MOSTLY_FRESH = 0.5  # the share of fresh parameters from which a run is warned about
 START = "start.json"  # file of a run folder: the pretrained model that the run started from
 
 
@@ -103,6 +104,8 @@ def begin(
             console.warn(warning)
         fresh, grown = _copy_weights(start.loaded, model, task, say)
         fresh = (*fresh, *grown)
+        if group.is_first and (other_shape := _warning_of_shape(start, model, fresh, source)):
+            console.warn(other_shape)
         if group.is_first:
             run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
@@ -306,6 +309,21 @@ def _copy_weights(
     if transferred.unused:
         say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
     return transferred.fresh, tuple(name for name in grown.names if name in transferred.taken)
+
+
+def _warning_of_shape(
+    start: InitialModel, model: Model, fresh: Sequence[str], source: RecipeFile
+) -> str | None:
+    """A warning if most weights are fresh because [model] describes another model than the pretrained one."""
+    tensors = model_tensors(model)
+    share = sum(tensors[name].numel() for name in fresh) / sum(map(torch.numel, tensors.values()))
+    own = [name for name, value in source.recipe.model.items() if start.settings.get(name, value) != value]
+    if share < MOSTLY_FRESH or not own:
+        return None
+    return (
+        f"{share:.0%} of the parameters are not those of {start.path}, as [model] has {', '.join(own)}:"
+        " to train that model further, leave out all settings of [model] but init"
+    )
 
 
 def _grown_weights(loaded: LoadedModel, task: Task) -> GrownWeights:
