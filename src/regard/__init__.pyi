@@ -1745,6 +1745,7 @@ def score(
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
         UserError: there is neither a pair of files nor one file of pairs, or both.
+        FolderError: the model does not translate.
     """
 
 

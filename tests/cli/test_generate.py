@@ -171,7 +171,7 @@ def reported(capsys, *arguments) -> tuple[str, str]:
     [
         (["x", "--input", "y"], "both PROMPT and --input are given"),
         (["x", "--stream", "--json"], "--json prints whole texts only"),
-        (["x", "--stream", "--num", "2"], "only a single text can be streamed"),
+        (["x", "--stream", "--num", "2"], "only a single text can be streamed, not num = 2"),
         (["x", "--stream", "--beam-size", "2"], "only a single text can be streamed"),
         (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for sampling, but temperature = 0"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),
@@ -183,6 +183,18 @@ def reported(capsys, *arguments) -> tuple[str, str]:
 def test_mistakes_are_named(capsys, model, arguments, error):
     given = arguments if "--model" in arguments else [*arguments, "--model", model]
     assert error in reported(capsys, *given)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--prompt", "x"], "PROMPT stands without an option: `regard generate PROMPT`"),
+        (["x", "--must-contain", "king"], "beam_size = 4 (--beam-size 4) would search"),
+        (["x", "--stream", "--num", "2"], "leave out --num, or --stream"),
+    ],
+)
+def test_mistakes_have_a_hint_as_it_is_typed(capsys, model, arguments, hint):
+    assert reported(capsys, *arguments, "--model", model)[1] == f"hint: {hint}"
 
 
 def test_what_nobody_typed_is_not_named(capsys, model):

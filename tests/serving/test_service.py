@@ -162,7 +162,6 @@ def sentence(text):
 def streamed(runner, task, text="one two"):
     """The request, the parts of its answer, and the service."""
     model = MadeModel(Sentences())
-    model.count_output_tokens = len
     service, request = service_with({"a": Engine(model, runner)}, ServerLimits(characters=10)), request_of()
 
     async def main():
@@ -174,7 +173,8 @@ def streamed(runner, task, text="one two"):
 
 
 def test_a_text_is_streamed_as_it_is_known_and_counted_like_another():
-    runner = Parting(("part", "ab"), ("part", "c"), ("finished", None))
+    answer = SimpleNamespace(continuations=[SimpleNamespace(tokens=("a", "b", "c"))])
+    runner = Parting(("part", "ab"), ("part", "c"), ("answered", 0, answer), ("finished", None))
     request, parts, service = streamed(runner, "generate")
     assert parts == ["ab", "c"]
     assert (request.output_tokens, request.model, request.texts) == (3, "a", ["one two"])

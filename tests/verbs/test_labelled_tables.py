@@ -13,8 +13,9 @@ from regard.verbs.evaluate import evaluate
 from regard.verbs.new import new
 from regard.verbs.proposals.columns import Roles, roles_of
 from regard.verbs.recipes import recipe_path
+from regard.verbs.shared.pretrained_recipe import evaluated_recipe
 from regard.verbs.shared.settings import load_recipe
-from regard.verbs.shared.test_data_settings import evaluated_recipe, with_table
+from regard.verbs.shared.test_data_settings import with_table
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.task import settings_of_test_data
 from regard.weights.model_folder import load_model
@@ -140,7 +141,7 @@ def test_json_lines_are_test_data_whatever_the_format_of_the_training_texts(tmp_
 def test_a_file_of_tags_has_one_signature_whether_a_recipe_or_a_call_names_it(encoder_folder, tmp_path):
     file = write(tmp_path / "a.bio", ["a B-X", "cat O", "", "bad O"])
     model = encoder_folder("tokens", ("B-X", "O"))
-    source = evaluated_recipe(load_model(model), has_data=True)
+    source = evaluated_recipe(load_model(model), str(file))
     columns = []
     for column, data in (("xpos", file), ("upos", file)):
         parts = replace(source.recipe.data, column=column)

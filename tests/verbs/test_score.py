@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.errors import DataError, UserError
+from regard.errors import DataError, FolderError, UserError
 from regard.verbs.score import score
 from regard.verbs.translate import Translator
 
@@ -48,6 +48,13 @@ def test_files_that_are_not_aligned_and_lines_too_long_are_refused(untrained, fi
         score(model=untrained, src=src, ref=ref)
     with pytest.raises(DataError, match="long:2: 10,000 characters"):
         score(model=untrained, src=src, ref=long)
+
+
+def test_a_language_model_is_refused_before_its_text_is_read_as_pairs(decoder_folder, files):
+    [text] = files(text=["a line", "another"])
+    with pytest.raises(FolderError, match="is a language model") as refused:
+        score(model=decoder_folder(), data=text)
+    assert "regard evaluate --model" in refused.value.hint
 
 
 def test_a_source_is_read_as_translate_reads_it(their_folder, files):

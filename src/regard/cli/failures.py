@@ -80,6 +80,11 @@ def _mistyped(error: click.ClickException) -> UserError:
     if isinstance(error, click.NoSuchOption) and context:
         known = {name for parameter in context.command.get_params(context) for name in parameter.opts}
         options = {name for name in known if name.startswith("--")}
+        arguments = [each for each in context.command.params if isinstance(each, click.Argument)]
+        if argument := next((each for each in arguments if each.name == error.option_name.lstrip("-")), None):
+            name = (argument.name or "").upper()
+            hint = f"{name} stands without an option: `{context.command_path} {name}`"
+            return UserError(f"no option {error.option_name}", hint)
         return UserError(f"no option {error.option_name}", _option_hint(error.option_name, options, hint))
     if isinstance(error, click.BadParameter | click.BadOptionUsage):
         message = error.format_message()

@@ -39,7 +39,8 @@ def _in_pairs(args: Sequence[str]) -> list[str]:
 @click.command(
     "new",
     cls=NewCommand,
-    if_more="it takes one corpus; the recipe has a table [[data.train]] for each of several: docs/new.md",
+    if_more="it takes one corpus: of texts a file or a folder of .txt files; a recipe of pairs has a table"
+    " [[data.train]] for each of several corpora: docs/new.md",
 )
 @click.argument("source", type=options.FILE_PATH)
 @click.argument("target", type=options.FILE_PATH, required=False)
@@ -118,9 +119,9 @@ def command(
     """Write a commented recipe for a corpus of your own.
 
     SOURCE and TARGET are two aligned text files for a translation. SOURCE alone is a table (CSV, TSV, JSON
-    Lines) of pairs or of texts with labels, a CoNLL-U file, a word and its label per line, or running text.
-    All may be gzipped. For images it is a folder with a folder for each class, or a table of paths and
-    labels; or a folder of such folders, called train, and valid or test.
+    Lines) of pairs or of texts with labels, a CoNLL-U file, a word and its label per line, or running text:
+    a file, or a folder of .txt files. All may be gzipped. For images it is a folder with a folder for each
+    class, or a table of paths and labels; or a folder of such folders, called train, and valid or test.
 
     Holds out some lines or images for validation, reports problems in the files, and proposes a model and a
     run for the amount of data and the time; with --init the run continues from a trained model. The lines are

@@ -45,8 +45,12 @@ LABEL_NAMES = _words(
 )
 WORD_LIST_NAMES = _words("tokens words token word")  # of lists, each value of which has a label
 SOURCE_NAMES, TARGET_NAMES = _words("source src input"), _words("target tgt output translation")
-OTHER_NAMES = _words("id idx index title date author split")
-COLUMN_NAMES = {*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES}
+OTHER_NAMES = _words("id idx index title date author split url urls link timestamp")
+QUESTION_NAMES, ANSWER_NAMES = _words("prompt instruction question"), _words("completion response answer")
+COLUMN_NAMES = {
+    *(*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES),
+    *(*QUESTION_NAMES, *ANSWER_NAMES),
+}
 LANGUAGE_CODES = _words(
     "arabic basque bengali bulgarian catalan chinese croatian czech danish dutch english esperanto "
     "estonian finnish french galician german greek hebrew hindi hungarian icelandic indonesian irish "

@@ -129,12 +129,12 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         for name in filter(self.is_set, BEAM_CONTROLS):
             value = getattr(self, name)
             if samples:
-                raise ConfigError(f"{name} = {value} is for a beam, but {why}", "beam_size = 4 would search")
+                raise ConfigError(f"{name} = {value} is for a beam, but {why}", f"{BEAM} would search")
             if self.beam_size is None and self.samples_by_default is None:
                 continue
             if self.width == 1:
                 size = "is not set" if self.beam_size is None else f"= {self.beam_size} is greedy"
-                raise ConfigError(f"{name} = {value} is for a beam, but beam_size {size}", "beam_size = 4")
+                raise ConfigError(f"{name} = {value} is for a beam, but beam_size {size}", BEAM)
 
     def _refuse_pairs(self) -> None:
         """Raise a ConfigError for two controls that contradict each other, or one that lacks another."""
@@ -245,6 +245,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         return dataclasses.replace(self, **changes)
 
 
+BEAM = "beam_size = 4 (--beam-size 4)"  # a hint
 DIGITS = 12  # of the number of a token, and more: no vocabulary has as many
 CONTROLS_BY_NAME: dict[str, Control] = controls_of(Controls)
 NEEDS = {

@@ -41,6 +41,7 @@ class ServedRequest:
         self.model = ""
         self.texts: Sequence[Any] = ()
         self.output_tokens = 0
+        self.streamed: Sequence[Any] = ()  # the answers, or the sentences of one, that came in parts
         self.queue_seconds: float | None = None
         self.first_part_seconds: float | None = None  # of a streamed answer
         self._receive = receive

@@ -193,23 +193,24 @@ class Service:
     ) -> AsyncIterator[str]:
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str | Exception | None] = asyncio.Queue()
+        answers: list[Any] = []
         job = Job(
             answerer=answerer,
             pieces=[text],
             in_parts=True,
+            answered=lambda place, answer: answers.append(answer),
             part=lambda part: call_in(loop, queue.put_nowait, part),
             finished=lambda error: call_in(loop, queue.put_nowait, error),
             deadline=request.deadline(self.limits),
         )
-        begun, whole = time.monotonic(), ""
+        begun = time.monotonic()
         engine.runner.submit(job)
         try:
             while isinstance(part := await _in_time(request, job.deadline, queue.get()), str):
-                whole += part
                 yield part
             if part is not None:
                 raise failure_of(part)
-            request.output_tokens = engine.model.count_output_tokens(whole)
+            _note_streamed(request, [each.continuations[0] for each in answers])
         finally:
             self._note_queue(request, begun, [job])
             engine.runner.cancel(job)
@@ -250,10 +251,16 @@ class Service:
                         yield part
             if item is not None:
                 raise failure_of(item)
-            request.output_tokens = sum(len(each.candidates[0].tokens) for each in found.values())
+            _note_streamed(request, [each.candidates[0] for each in found.values()])
         finally:
             self._note_queue(request, begun, [job])
             engine.runner.cancel(job)
+
+
+def _note_streamed(request: ServedRequest, candidates: Sequence[Any]) -> None:
+    """Record what was sent in parts: its tokens for the log, and how it ended."""
+    request.streamed = candidates
+    request.output_tokens = sum(len(each.tokens) for each in candidates)
 
 
 def _part(answerer: Answerer[Any, Any], text: str, answers: Sequence[Any]) -> str:

@@ -22,11 +22,11 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import OWN_FILE, lines_of, references_of
+from regard.verbs.shared.pretrained_recipe import evaluated_recipe
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
 from regard.verbs.shared.test_data_settings import (
     changed_generation,
-    evaluated_recipe,
     reads_pairs,
     with_context,
     with_table,
@@ -263,7 +263,7 @@ def _evaluate_on_test_data(
     loaded: LoadedModel, table: tuple[str | None, list[str]], controls: Controls, context: int | None
 ) -> Evaluation:
     """The task's scores on the test data of the model's recipe, or on a file and its columns."""
-    source, data = with_table(with_context(evaluated_recipe(loaded, table[0] is not None), context), *table)
+    source, data = with_table(with_context(evaluated_recipe(loaded, table[0]), context), *table)
     if controls != UNSET:
         loaded = dataclasses.replace(loaded, generation=changed_generation(loaded, controls))
     test_data = task_kind(source.recipe).open_test_data(source, loaded, data)

@@ -230,10 +230,15 @@ class Generator(TextVerb[Asked, PromptContinuations]):
     def _streamed_strategy(self) -> DecodingLoop:
         """The strategy, if its text is known as it is generated."""
         strategy = self._strategy
+        if self.num > 1:
+            raise ConfigError(
+                f"only a single text can be streamed, not num = {self.num}",
+                "leave out --num, or --stream",
+            )
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:
             raise ConfigError(
                 "only a single text can be streamed; a beam search and --mbr finish it only at the end",
-                "leave out --num, --beam-size, --search and --mbr, or --stream",
+                "leave out --beam-size, --search and --mbr, or --stream",
             )
         return strategy
 

@@ -1,5 +1,6 @@
 """New: write a commented recipe for text or image files, and hold out examples to validate on."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,7 +90,8 @@ def new(
     """Write a recipe for a corpus, and a folder with the lines to train on and the held-out lines.
 
     The corpus is two aligned files, or one file: a table (CSV, TSV, JSON Lines, or lines that begin with a
-    label), words in columns (CoNLL-U, or a word and its label per line), or running text. All may be gzipped.
+    label), words in columns (CoNLL-U, or a word and its label per line), or running text, which may also be a
+    folder of .txt files. All may be gzipped.
     Images are a folder with a folder for each class, or a table of paths and labels.
     The SHA-256 of the source line alone decides which lines are held out: they are the same each time, and a
     sentence that occurs twice is never on both sides. The proposed settings were measured
@@ -98,7 +100,7 @@ def new(
 
     Args:
         source: the file of sources, or the only file of the corpus; plain or gzipped. For images a folder, or
-            a table of paths and labels.
+            a table of paths and labels; for texts also a folder of .txt files.
         target: the file of targets, if there are two aligned files.
         task: "translation", "classification", "regression", "tagging", "language_model" or "images"; None
             detects it.
@@ -156,7 +158,8 @@ def _starting_model(init: str | Path | None, task: TaskName, targets: Sequence[s
     if task != "translation":
         raise RecipeError(
             f"init is for translations, not for {task}",
-            "leave it out, remove the sizes of [model] from the recipe, and give --init to `regard train`",
+            f"leave it out, and write init = {json.dumps(str(init))} into the recipe in place of all other"
+            " settings of [model]",
         )
     if targets:
         raise RecipeError(

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.decoding.settings import GenerationSettings
-from regard.errors import DataError, UserError
+from regard.errors import DataError, FolderError, UserError
 from regard.evaluation.line_pairs import check_aligned
+from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
 from regard.training.threads import unchanged_threads
@@ -91,7 +93,7 @@ class PairScorer(ShowsModel):
         runtime: Runtime = DEFAULT_RUNTIME,
     ) -> None:
         self.loaded, self.options = open_model(model, runtime), options
-        model_that("translates", SequenceToSequence, self.loaded)
+        _refuse_other_models(self.loaded)
         self._tags = tags_of(self.loaded, options)
 
     def answers(self, lines: Sequence[str], first: int) -> Iterator[ScoredPair]:
@@ -157,7 +159,10 @@ def score(
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
         UserError: there is neither a pair of files nor one file of pairs, or both.
+        FolderError: the model does not translate.
     """
+    loaded = open_model(model, runtime)
+    _refuse_other_models(loaded)
     if data is not None and src is None and ref is None:
         sources, targets = pairs_of(data, [str(each) for each in columns])
         names = f"{data}, pair ", f"{data}, pair "
@@ -172,13 +177,22 @@ def score(
         )
     for name, lines in zip(names, (sources, targets), strict=True):
         _refuse_long(name, lines)
-    loaded = open_model(model, runtime)
-    model_that("translates", SequenceToSequence, loaded)
     tags = tags_of(loaded, options)
     for number, source in enumerate(sources, start=1):
         tags.warn([source], f"{names[0]}{number}")
     found = pair_scores(loaded, list(zip(sources, targets, strict=True)), options)
     return PairScores(model=loaded.path, scores=found)
+
+
+def _refuse_other_models(loaded: LoadedModel) -> None:
+    """Raise a FolderError if the model does not translate."""
+    if isinstance(loaded.model, DecoderOnly):
+        raise FolderError(
+            f"{loaded.path} is a language model, and score is for a source and its translation",
+            f"`regard evaluate --model {shlex.quote(str(loaded.path))} --data FILE` has the loss and the"
+            " perplexity of a text",
+        )
+    model_that("translates", SequenceToSequence, loaded)
 
 
 def tags_of(loaded: LoadedModel, options: PrefixOptions, option: str = "--prefix") -> LanguageTags:

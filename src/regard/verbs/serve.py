@@ -365,10 +365,6 @@ class ServedModel:
         tokenizer = self.loaded.tokenizers.source
         return len(tokenizer.encode_rendered(text) if isinstance(text, Rendered) else tokenizer.encode(text))
 
-    def count_output_tokens(self, text: str) -> int:
-        """How many tokens of the target's tokeniser an answer has."""
-        return len(self.loaded.tokenizers.target.encode(text))
-
 
 def sampling_rate(loaded: LoadedModel) -> int:
     """The samples a second of the sound that a speech-to-text model reads."""

@@ -156,6 +156,22 @@ def test_a_streamed_completion_is_the_whole_one(writer, generating):
     assert chunks[-1].choices[0].finish_reason == whole.choices[0].finish_reason
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_streamed_completion_ends_and_counts_as_the_whole_one(talking, seed):
+    """Its text has other tokens when it is tokenised again: bytes of no character are left out."""
+    with client_of(talking) as writer:
+        free = writer.completions.create(model="chat", prompt="To be", max_tokens=20, seed=seed)
+        for stop in (None, free.choices[0].text[-3:].strip("\ufffd") or None):
+            asked = {"model": "chat", "prompt": "To be", "max_tokens": 20, "seed": seed, "stop": stop}
+            whole = writer.completions.create(**asked)
+            with openai.OpenAI(base_url=f"{talking.url}/v1", api_key="none") as usual:
+                options = {"stream": True, "stream_options": {"include_usage": True}}
+                chunks = list(usual.completions.create(**asked, **options))
+            [reason] = [each.choices[0].finish_reason for each in chunks if each.choices][-1:]
+            assert reason == whole.choices[0].finish_reason
+            assert chunks[-1].usage == whole.usage
+
+
 def test_echo_stop_and_temperature_zero(writer, generating):
     [[wanted]] = of_python(generating, ["To be"], temperature=0.0, max_new_tokens=12)
     asked = {"model": "chars", "prompt": "To be", "max_tokens": 12, "temperature": 0}

@@ -37,7 +37,6 @@ from regard.serving.event_stream import DONE, EventStream, event
 from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Engine, Slot
 from regard.serving.request import ClientGone
-from regard.verbs.serve import TranslationAnswerer
 from regard.verbs.shared.answerer import AnswerSettings, DecodingAnswerer, Task
 
 TYPES = {  # of an error, by its HTTP status
@@ -258,15 +257,14 @@ class Asked:
         head = shape.head(chunk=True)
         if options.include_usage:
             head["usage"] = None
-        text = ""
         try:
             for first in shape.first_deltas():
                 yield event(ENCODER.encode({**head, "choices": [first]}))
             async for part in parts:
-                text += part
                 yield event(ENCODER.encode({**head, "choices": [shape.delta(part)]}))
             tokens = self.call.request.output_tokens
-            reason = "length" if self._is_full(text) else "stop"
+            reasons = {*map(shape.limit.finish_reason, self.call.request.streamed)}
+            reason = "length" if "length" in reasons else "stop"
             yield event(ENCODER.encode({**head, "choices": [shape.last_delta(reason)]}))
             if options.include_usage:
                 yield event(ENCODER.encode({**head, "choices": [], "usage": self.usage(texts, tokens)}))
@@ -275,18 +273,6 @@ class Asked:
             raise
         except RegardError as error:
             yield event(ENCODER.encode(_error_of(problem_of(error))))
-
-    def _is_full(self, text: str) -> bool:
-        """True if the text, or a sentence of it, has the greatest number of tokens, so that it was cut.
-
-        Tokenising the text again finds this: a stream has the text only.
-        """
-        if isinstance(answerer := self.answerer, TranslationAnswerer):
-            pieces = [piece.strip() for piece in answerer.translator.pieces([text])[0]]
-        else:
-            pieces = [text]
-        count = self.engine.model.count_output_tokens
-        return any(count(piece) >= self._most() for piece in pieces)
 
     def _most(self) -> int:
         """The greatest number of tokens of a text, or of a sentence of a translation."""

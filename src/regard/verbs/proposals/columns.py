@@ -18,12 +18,16 @@ from regard.data.tables import (
 )
 from regard.errors import DataError
 from regard.verbs.proposals.column_statistics import CellKind, Column, columns_of
+from regard.verbs.proposals.questions import answered_questions
 from regard.verbs.proposals.refused_columns import (
     formatted_numbers,
     refuse_formatted_target,
     refuse_labelled_pairs,
     refuse_three_columns,
 )
+
+SIMILAR = 1 / 3  # the mean length of the shorter of two texts of a pair, at least, as a share of the longer
+SUMMARY_NAMES = ("summary", "headline", "highlights", "abstract")
 
 TableTask = Literal["images", "translation", "classification", "regression", "language_model"]
 
@@ -62,6 +66,8 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
         return Roles(task=task, columns=_distinct(named, columns))
+    if task in (None, "translation") and (found := answered_questions(table.path, columns)):
+        return Roles(task="translation", columns=_distinct(found, columns))
     if task in (None, "classification", "regression"):
         refuse_labelled_pairs(table.path, columns)
     finders: dict[TableTask, _Finder] = {task: _FINDERS_OF_TASK[task]} if task else _DETECTORS
@@ -109,7 +115,10 @@ def _is_named(columns: Sequence[Column], *names: Sequence[str]) -> bool:
 
 
 def _pair(columns: Sequence[Column]) -> list[Column]:
-    """Source and target: by their names, else two texts named after languages, else the first two texts."""
+    """Source and target: by their names, else two texts named after languages, else the first two texts.
+
+    Titles, addresses and the like are passed over if there are other texts.
+    """
     texts = [each for each in columns if each.kind == "text"]
     source, target = (_named(texts, names) for names in (SOURCE_NAMES, TARGET_NAMES))
     if source and target:
@@ -119,12 +128,29 @@ def _pair(columns: Sequence[Column]) -> list[Column]:
     ]
     if len(languages) == 2:
         return languages
+    found = _without_other_names(texts)
+    texts = found if len(found) >= 2 else texts
     return texts[:2] if len(texts) >= 2 else []
 
 
+def _without_other_names(columns: Sequence[Column]) -> list[Column]:
+    return [each for each in columns if each.short_name not in OTHER_NAMES]
+
+
 def _pair_without_label(columns: Sequence[Column]) -> list[Column]:
-    """Source and target, unless there is a label and neither is named as a source."""
+    """Source and target, unless there is a label and neither is named as a source, or one text is alone.
+
+    It is alone if all others have names such as title or url, or if it is called `text` and the other of the
+    pair is much shorter or longer and not called as a target.
+    """
     pair = _pair(columns)
+    if any(each.short_name in OTHER_NAMES for each in pair):
+        return []
+    if any(each.short_name == TEXT_NAMES[0] for each in pair):
+        lengths = sorted(each.mean_length for each in pair)
+        known = _named(pair, [*TARGET_NAMES, *SUMMARY_NAMES]) or formatted_numbers(pair)
+        if lengths[0] < SIMILAR * lengths[1] and not known:
+            return []
     label = _named([each for each in columns if each.kind == "label"], LABEL_NAMES)
     named = pair and (_is_named(pair, TEXT_NAMES, LABEL_NAMES) or _is_named(pair, LABEL_NAMES, TEXT_NAMES))
     return [] if (label or named) and {each.short_name for each in pair}.isdisjoint(SOURCE_NAMES) else pair
@@ -157,8 +183,10 @@ def _one_text(columns: Sequence[Column]) -> list[Column]:
 
 
 def _only_text(columns: Sequence[Column]) -> list[Column]:
-    used = [each for each in columns if each.kind != "other" and each.short_name not in OTHER_NAMES]
-    return _one_text(columns) if len(used) == 1 else []
+    used = [each for each in _without_other_names(columns) if each.kind != "other"]
+    names = {each.short_name for each in used}
+    others = not names.isdisjoint(LABEL_NAMES) or formatted_numbers(used)
+    return _one_text(columns) if len(used) == 1 or (TEXT_NAMES[0] in names and not others) else []
 
 
 def _named(columns: Sequence[Column], names: Sequence[str]) -> Column | None:

@@ -100,6 +100,13 @@ def path_of(file: str) -> Path:
     return locate(file, Path(), once=True)
 
 
+def text_files(folder: Path, *, within: bool) -> tuple[str, ...]:
+    """The files called .txt in a folder, also those in folders `within` it, in order of their names."""
+    found = folder.rglob("*.txt") if within else folder.glob("*.txt")
+    inside = (path.relative_to(folder) for path in sorted(found) if path.is_file())
+    return tuple(str(folder / path) for path in inside if not any(part[0] == "." for part in path.parts))
+
+
 def _names(files: Paths) -> tuple[str, ...]:
     return (str(files),) if isinstance(files, str | Path) else tuple(map(str, files))
 

@@ -10,7 +10,7 @@ from regard.data.documents import Documents, DocumentSettings
 from regard.data.tables import format_of
 from regard.errors import DataError
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles, path_of
+from regard.verbs.proposals.input_files import InputFiles, path_of, text_files
 from regard.verbs.proposals.labelled import table_of
 from regard.verbs.proposals.published import (
     PART_COMMENTS,
@@ -94,8 +94,13 @@ def _context(published: PublishedRecipe) -> dict[str, RecipeChange]:
 
 
 def _documents(files: Sequence[str], columns: Sequence[str], skipped: Counter[str]) -> list[str]:
-    """The texts of a file: one of plain text, one per record of a table; `skipped` counts empty records."""
+    """The texts of a file: one of plain text, one per record of a table; of a folder each .txt file.
+
+    `skipped` counts empty records.
+    """
     path = path_of(files[0])
+    if path.is_dir():
+        return list(Documents(DocumentSettings(file=text_files(path, within=True)), Path()))
     if format_of(path) not in ("jsonl", "csv", "tsv"):
         return list(Documents(DocumentSettings(file=str(path)), Path()))
     table = table_of(files[0])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from regard.counted import counted
+from regard.data.chats import refuse_chats
 from regard.data.tables import (
     LABEL_NAMES,
     SUFFIXES,
@@ -18,7 +20,7 @@ from regard.data.tables import (
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles, path_of
+from regard.verbs.proposals.input_files import InputFiles, path_of, text_files
 
 MOST_NAMED = 5  # columns that are not used
 
@@ -45,12 +47,23 @@ def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> 
     wanted = _task_name(task)
     _check_number_of_files(files, wanted)
     found = _detected(files, wanted, columns)
-    if found.task != "images" and (folders := [each for each in files.paths() if each.is_dir()]):
-        raise DataError(f"{folders[0]} is a folder", "name a file in it")
+    folders = [each for each in files.paths() if each.is_dir()]
+    if found.task == "language_model":
+        folders = [each for each in folders if not text_files(each, within=True)]
+    if found.task != "images" and folders:
+        texts = "; a folder of .txt files is read as texts" * (found.task == "language_model")
+        raise DataError(f"{folders[0]} is a folder", f"name a file in it{texts}")
     return found
 
 
 def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]) -> DetectedTask:
+    if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "language_model"):
+        found = text_files(files.path("train"), within=wanted is not None)
+        if found or wanted is not None:
+            if columns:
+                raise RecipeError("a folder of texts has no columns", "leave out --columns")
+            reading = f"language_model ({counted(len(found), '.txt file')}, each a text)"
+            return DetectedTask(task="language_model", reading=reading)
     if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "images"):
         return DetectedTask(task="images", reading="images (a folder for each class)")
     if folders := [path for path in map(path_of, files.train) if path.is_dir()]:
@@ -81,6 +94,8 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
                 f"{path} is running text, which has no columns", "leave out --columns, or set --task"
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
+    if kind == "jsonl":
+        refuse_chats(path)
     table = open_table(path, kind)
     lists = list_keys(path) if kind == "jsonl" else ()
     unread = _lists_of_labels(table, lists, columns)

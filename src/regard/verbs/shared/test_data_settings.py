@@ -18,14 +18,9 @@ from regard.recipe import read_toml
 from regard.verbs.generation.controls import Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.shared.run_recipe import RECIPE, run_of
-from regard.verbs.shared.settings import recipe_from, recipe_of
+from regard.verbs.shared.run_recipe import RECIPE
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.model_folder import LoadedModel
-
-# the task of a head
-OF_HEADS = {"classification": "classification", "regression": "regression", "tokens": "tagging"}
-MOST_TOKENS = 4096  # of a text, for a model without a limit of its own
 
 
 def changed_generation(loaded: LoadedModel, controls: Controls) -> dict[str, Any]:
@@ -78,30 +73,6 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
     text, label = columns
     parts = dataclasses.replace(parts, test=settings.with_columns(text, label))
     return dataclasses.replace(source, recipe=dataclasses.replace(source.recipe, data=parts)), None
-
-
-def evaluated_recipe(loaded: LoadedModel, has_data: bool) -> RecipeFile:
-    """The recipe that a model was trained by; of a pretrained encoder one that its head and labels make.
-
-    Raises:
-        UserError: the model is a pretrained one, and there are no data.
-    """
-    kind, recipe = OF_HEADS.get(getattr(loaded.config, "head", "")), loaded.path / RECIPE
-    if kind is None or run_of(loaded.path) or (recipe.is_file() and "task" in read_toml(recipe)[0]):
-        return recipe_of(loaded.path)
-    if not has_data:
-        raise UserError(
-            f"{loaded.path}: not trained by a recipe, which would name test data", "name a file: --data FILE"
-        )
-    format = {} if kind == "tagging" else {"format": "labelled"}
-    data: dict[str, Any] = {"train": {"file": "", **format}}
-    numbered = {f"LABEL_{number}": str(number) for number in range(len(loaded.labels))}
-    if kind == "classification" and loaded.labels == tuple(numbered):  # of transformers, for want of names
-        data["label_names"] = {number: label for label, number in numbered.items()}
-    limit = getattr(loaded.model, "max_length", None)
-    batches = {"max_tokens": min(limit or MOST_TOKENS, MOST_TOKENS)}
-    table = {"name": loaded.path.name, "task": {"kind": kind}, "data": data, "batches": batches}
-    return recipe_from(table, "", Path.cwd(), str(loaded.path))
 
 
 def reads_pairs(loaded: LoadedModel, columns: Sequence[str | int]) -> bool:

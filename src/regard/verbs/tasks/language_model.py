@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -24,15 +24,19 @@ from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, refuse_target_settings
 from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
 from regard.decoding.continuation import ContinuationSettings
+from regard.decoding.controls import CONTROLS_BY_NAME
 from regard.errors import RecipeError
 from regard.evaluation.classification import bootstrap_interval
 from regard.evaluation.score import FineScore, Score
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
+from regard.recipe import read
 from regard.training.collapse import target_entropy
 from regard.training.objective import NextToken, Objective
+from regard.verbs.generation.controls import UNSET
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import (
+    BEGINS,
     TOKENIZERS_FOLDER,
     HeldOutData,
     Say,
@@ -45,10 +49,12 @@ from regard.verbs.tasks.text import load_or_train_tokenizer
 from regard.verbs.tasks.tokenised_corpus import TokenisedCorpus, open_tokens, refuse_two_corpora
 from regard.verbs.tasks.validation_split import PART_NAMES, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
+from regard.weights.folder import find_folder, verify_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
 MIN_BATCHES = 30  # that resampling needs; with fewer, intervals are too narrow
+GENERATION = "generation.json"
 DRY_RUN_CHARACTERS = {"train": 200_000, "valid": 4000, "test": 4000}
 
 
@@ -248,9 +254,22 @@ class LanguageModel(Task):
         self._tokenizer, self._corpus, self._names = tokenizer, corpus, names
         self._streams = {part: TokenStream(folder / part) for part in PART_NAMES if (folder / part).is_dir()}
         self.config = _config(recipe, tokenizer)
-        begin = corpus is not None or self._streams["train"].special_tokens
-        decoding = recipe.decoding.with_(begin=begin)
-        self.files = {**files, "generation.json": json_bytes(decoding.to_dict())}
+        self._begin = corpus is not None or self._streams["train"].special_tokens
+        self.files = {**files, GENERATION: json_bytes(recipe.decoding.with_(begin=self._begin).to_dict())}
+
+    def start_from(self, generation: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        """The pretrained model's decoding defaults, but for the recipe's keys and what training teaches."""
+        recipe = self.recipe.decoding
+        decoding = read(ContinuationSettings, generation, GENERATION)
+        asked = {name: getattr(recipe, name) for name in own}
+        decoding = decoding.changed(
+            UNSET.with_(**{name: value for name, value in asked.items() if name in CONTROLS_BY_NAME})
+        )
+        others = {name: value for name, value in asked.items() if name not in CONTROLS_BY_NAME}
+        if self._begin:  # each text that it learns has an end
+            others.setdefault("may_end", None)
+        decoding = decoding.with_(**{**others, "begin": self._begin})
+        self.files = {**self.files, GENERATION: json_bytes(decoding.to_dict())}
 
     def objective(self) -> Objective:
         return NextToken(smoothing=self.recipe.training.label_smoothing)
@@ -357,8 +376,9 @@ def _config(recipe: LanguageModelRecipe, tokenizer: Tokenizer) -> DecoderOnlyCon
 def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = None) -> LanguageModel:
     """Train the tokeniser on the training text, and write the tokens of all texts into `folder`.
 
-    Documents begin and end with special tokens if there are several training documents. A tokenised corpus,
-    in which each line is one, takes the place of the training text and its tokeniser.
+    Documents begin and end with special tokens if there are several training documents, or if the pretrained
+    model begins texts with one. A tokenised corpus, in which each line is a document, takes the place of the
+    training text and its tokeniser.
     """
     recipe = cast(LanguageModelRecipe, source.recipe)
     texts = {
@@ -380,7 +400,8 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
         say(corpus.summary())
     else:
         refuse_other_data(data, folder)
-        special_tokens = len(list(itertools.islice(texts["train"], 2))) > 1
+        several = len(list(itertools.islice(texts["train"], 2))) > 1
+        special_tokens = several or _pretrained_begins(folder / TOKENIZERS_FOLDER)
         tokenizer, files = load_or_train_tokenizer(
             _short_parts(some_documents(texts["train"], max_characters.get("train"))),
             recipe.tokenizer,
@@ -407,6 +428,11 @@ def prepare(source: RecipeFile, folder: Path, *, say: Say, limit: int | None = N
     if max_characters:
         task.dry_run_share = min(max_characters["valid"] / sum(map(len, texts["valid"])), 1.0)
     return task
+
+
+def _pretrained_begins(tokenizers: Path) -> bool:
+    """True if the run starts from a model that begins texts with <s>."""
+    return find_folder(tokenizers) is not None and bool(verify_folder(tokenizers).get(BEGINS))
 
 
 def _short_parts(documents: Iterable[str]) -> Iterator[str]:

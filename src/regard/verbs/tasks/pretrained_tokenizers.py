@@ -8,7 +8,7 @@ from regard.data.files import locate, read_lines
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings, extend_tokenizer
 from regard.errors import DataError
-from regard.verbs.tasks.task import TAKEN_FROM, Say
+from regard.verbs.tasks.task import BEGINS, TAKEN_FROM, Say
 from regard.verbs.training_run.data_checks import SAMPLED_TEXTS, refuse_unknown
 from regard.weights.folder import verify_folder, write_folder
 
@@ -37,8 +37,8 @@ def pretrained_tokenizers(
     if extension is not None and EXTENDED not in manifest:
         whole = [itertools.chain(*side) for side in zip(first, rest, strict=True)]
         tokenizers = _extended(tokenizers, whole, extension, base, say)
-        extra = {TAKEN_FROM: manifest[TAKEN_FROM], EXTENDED: True}
-        write_folder(folder, tokenizers.files(), manifest_extra=extra)
+        extra = {name: manifest[name] for name in (TAKEN_FROM, BEGINS) if name in manifest}
+        write_folder(folder, tokenizers.files(), manifest_extra={**extra, EXTENDED: True})
     for side, tokenizer in zip(first, (tokenizers.source, tokenizers.target), strict=False):
         refuse_unknown(side, tokenizer, manifest[TAKEN_FROM])
     return tokenizers

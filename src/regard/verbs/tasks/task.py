@@ -30,6 +30,7 @@ from regard.weights.model_folder import LoadedModel
 Say = Callable[[str], None]  # prints one line about the progress of a verb
 TOKENIZERS_FOLDER = "tokenizers"  # in the run folder; a task uses the tokenisers that are there
 TAKEN_FROM = "taken_from"  # key of their manifest: the pretrained model that they were copied from
+BEGINS = "begins"  # another: True if that model begins texts with <s>
 
 
 class Task(ABC):
@@ -53,6 +54,12 @@ class Task(ABC):
     has_validation: bool = True
     unit: str = "tok"
     dry_run_share: float = math.nan
+
+    def start_from(self, generation: Mapping[str, Any], own: Mapping[str, Any]) -> None:  # noqa: B027
+        """Take the decoding defaults of the pretrained model, its `generation`; `own`: the recipe's keys.
+
+        A task whose recipe has all of them takes none.
+        """
 
     @abstractmethod
     def objective(self) -> Objective:

@@ -10,6 +10,7 @@ import torch
 
 from regard import console
 from regard.counted import counted
+from regard.data import chat_template
 from regard.data.tokenizer import TokenizerPair
 from regard.data.tokenizer_extension import ExtensionSettings
 from regard.distributed.group import SINGLE, Group
@@ -23,7 +24,7 @@ from regard.training.trainable import choose_trainable
 from regard.verbs.shared.model_loading import model_path
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.recipe import UNTRAINED, RecipeFile
-from regard.verbs.tasks.task import TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
+from regard.verbs.tasks.task import BEGINS, TAKEN_FROM, TOKENIZERS_FOLDER, Say, Task
 from regard.verbs.training_run.data_checks import ChangedData
 from regard.verbs.training_run.model_check import refuse_impossible_model
 from regard.verbs.training_run.teacher import refuse_other_targets
@@ -37,6 +38,7 @@ from regard.weights.transfer import modules_of, transfer
 from regard.weights.vocabulary_growth import OUTPUT_BIAS, GrownWeights, grown_weights
 
 WITH_ANY_TOKENIZER = {"extension", "dropout", "copies"}  # settings of [tokenizer] that need no new one
+MOSTLY_FRESH = 0.5  # the share of fresh parameters from which a run is warned about
 START = "start.json"  # file of a run folder: the pretrained model that the run started from
 
 
@@ -48,6 +50,8 @@ class InitialModel:
     kind: str
     settings: Mapping[str, Any]
     loaded: LoadedModel | None  # None if the run has a checkpoint, which holds the weights
+    generation: Mapping[str, Any] | None  # its decoding defaults; None: begun by an older version
+    chat_template: Mapping[str, Any] | None  # None if it has none
     fresh: tuple[str, ...] = ()  # names of the run's weights that are not in the pretrained model, or in part
 
 
@@ -85,7 +89,10 @@ def begin(
     with group.first_alone():
         # another process, whose files are not those of the first, must not undo what that one prepared
         may_prepare_again = group.is_first and not resumes
-        task = _prepared(source, run, given, say, limit, may_prepare_again)
+        begins = start is not None and bool((start.generation or {}).get("begin", True))
+        task = _prepared(source, run, given, say, limit, may_prepare_again, begins)
+    if start is not None:
+        _take_over(start, task, source)
     # without weights it takes no memory until the checkpoint is read
     model = build_uninitialised(task.config) if resumes else build_model(task.config, seed=training.seed)
     if teacher is not None:
@@ -97,6 +104,8 @@ def begin(
             console.warn(warning)
         fresh, grown = _copy_weights(start.loaded, model, task, say)
         fresh = (*fresh, *grown)
+        if group.is_first and (other_shape := _warning_of_shape(start, model, fresh, source)):
+            console.warn(other_shape)
         if group.is_first:
             run.write_text(START, json_bytes(_start_record(start, fresh)).decode())
     parameters = count_parameters(model)
@@ -121,21 +130,23 @@ def _prepared(
     say: Say,
     limit: int | None,
     may_prepare_again: bool,
+    begins: bool,
 ) -> Task:
     """The task of a run, with the tokenisers of the model `given`.
 
-    `may_prepare_again`: data that changed are prepared again if no training has begun.
+    `may_prepare_again`: data that changed are prepared again if no training has begun. `begins`: the run
+    starts from that model, which begins texts with <s>.
     """
     folder = run.path / DATA
     if given is not None:
-        _copy_tokenizers(given, folder, source.table.get("tokenizer", {}), say)
+        _copy_tokenizers(given, folder, source.table.get("tokenizer", {}), say, begins)
     try:
         return task_kind(source.recipe).prepare(source, folder, say=say, limit=limit)
     except ChangedData as error:
         if not may_prepare_again or has_trained(run):
             raise
         say(f"{error.message}: as no training has begun, they are read again{set_data_aside(run)}")
-        return _prepared(source, run, given, say, limit, may_prepare_again=False)
+        return _prepared(source, run, given, say, limit, may_prepare_again=False, begins=begins)
 
 
 def _refuse_settings_of_pretrained(source: RecipeFile) -> None:
@@ -172,11 +183,18 @@ def _start(source: RecipeFile, run: RunFolder, resumes: bool) -> InitialModel | 
             kind=saved["kind"],
             settings=saved["settings"],
             loaded=None,
+            generation=saved.get("generation"),
+            chat_template=saved.get("chat_template"),
             fresh=tuple(saved["fresh"]),
         )
     loaded = load_model(model_path(init, source.base))
     return InitialModel(
-        path=str(loaded.path), kind=loaded.config.kind, settings=loaded.config.to_dict(), loaded=loaded
+        path=str(loaded.path),
+        kind=loaded.config.kind,
+        settings=loaded.config.to_dict(),
+        loaded=loaded,
+        generation=loaded.generation,
+        chat_template=None if loaded.chat_template is None else loaded.chat_template.to_dict(),
     )
 
 
@@ -188,8 +206,18 @@ def _start_record(start: InitialModel, fresh: Sequence[str]) -> dict[str, Any]:
         "model": start.path,
         "kind": start.kind,
         "settings": dict(start.settings),
+        "generation": start.generation,
+        "chat_template": start.chat_template,
         "fresh": list(fresh),
     }
+
+
+def _take_over(start: InitialModel, task: Task, source: RecipeFile) -> None:
+    """Give the task what the pretrained model has beside its weights: decoding defaults, a chat template."""
+    if start.generation is not None:
+        task.start_from(start.generation, source.table.get("decoding", {}))
+    if start.chat_template is not None:
+        task.files = {**task.files, chat_template.FILE: json_bytes(start.chat_template)}
 
 
 def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile:
@@ -226,10 +254,12 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
 
 
-def _copy_tokenizers(loaded: LoadedModel, folder: Path, settings: Mapping[str, Any], say: Say) -> None:
+def _copy_tokenizers(
+    loaded: LoadedModel, folder: Path, settings: Mapping[str, Any], say: Say, begins: bool
+) -> None:
     """Copy the tokenisers of a pretrained model or a teacher into the data folder of the run.
 
-    `settings` is the recipe's `[tokenizer]`; those that have no effect are named.
+    `settings` is the recipe's `[tokenizer]`; those without effect are named. `begins`: as in `_prepared`.
     """
     if loaded.tokenizer_pair is not None:
         loaded.tokenizers  # noqa: B018 (refuses a model of several languages of which none is chosen)
@@ -239,7 +269,7 @@ def _copy_tokenizers(loaded: LoadedModel, folder: Path, settings: Mapping[str, A
     write_folder(
         folder / TOKENIZERS_FOLDER,
         loaded.tokenizer_pair.files(),
-        manifest_extra={TAKEN_FROM: str(loaded.path)},
+        manifest_extra={TAKEN_FROM: str(loaded.path), BEGINS: begins},
     )
     sizes = sorted({loaded.tokenizer_pair.source.vocab_size, loaded.tokenizer_pair.target.vocab_size})
     say(f"tokeniser: from {loaded.path}, {' and '.join(map(str, sizes))} tokens")
@@ -279,6 +309,21 @@ def _copy_weights(
     if transferred.unused:
         say(f"not used: {', '.join(modules_of(transferred.unused, tensors))}")
     return transferred.fresh, tuple(name for name in grown.names if name in transferred.taken)
+
+
+def _warning_of_shape(
+    start: InitialModel, model: Model, fresh: Sequence[str], source: RecipeFile
+) -> str | None:
+    """A warning if most weights are fresh because [model] describes another model than the pretrained one."""
+    tensors = model_tensors(model)
+    share = sum(tensors[name].numel() for name in fresh) / sum(map(torch.numel, tensors.values()))
+    own = [name for name, value in source.recipe.model.items() if start.settings.get(name, value) != value]
+    if share < MOSTLY_FRESH or not own:
+        return None
+    return (
+        f"{share:.0%} of the parameters are not those of {start.path}, as [model] has {', '.join(own)}:"
+        " to train that model further, leave out all settings of [model] but init"
+    )
 
 
 def _grown_weights(loaded: LoadedModel, task: Task) -> GrownWeights:
