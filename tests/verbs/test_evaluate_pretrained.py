@@ -30,6 +30,6 @@ def test_the_perplexity_is_that_of_its_tokens(decoder_folder, tmp_path, begin):
 
 
 def test_without_a_text_there_is_nothing_to_score(decoder_folder):
-    with pytest.raises(UserError, match="no recipe trained this model") as refused:
+    with pytest.raises(UserError, match="not trained by a recipe") as refused:
         evaluate(model=decoder_folder())
     assert "--data FILE" in refused.value.hint
