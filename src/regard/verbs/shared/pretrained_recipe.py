@@ -1,4 +1,4 @@
-"""The recipe by which a model is scored: that of its training; of a pretrained model, one made for a file."""
+"""The recipe by which a model is scored: its own, or one made for a pretrained model and a file."""
 
 from collections.abc import Callable
 from pathlib import Path
