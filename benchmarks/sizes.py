@@ -21,6 +21,10 @@ from benchmarks.common.rounds import Samples, rounds
 
 PRECISIONS = ("float32", "int8")
 LINES, LONG = 5000, 800
+NOTES = [
+    "ratio: CTranslate2 / regard, median of the rounds; above 1 regard is faster",
+    "files: from text to text; other work: from ids to ids",
+]
 COLUMNS = {
     "name": ("work", ""),
     "ours": ("regard, ms", ",.0f"),
@@ -30,7 +34,7 @@ COLUMNS = {
     "their_int8": ("CTranslate2 int8, ms", ",.0f"),
     "int8": ("ratio", ".2f"),
     "memory": ("peak memory, MiB: regard, CTranslate2; int8", ""),
-    "same": ("same outputs", ".0%"),
+    "same": ("same outputs, float32", ".0%"),
 }
 
 
@@ -60,7 +64,7 @@ def main() -> None:
 def sizes(options: argparse.Namespace) -> Result:
     count = options.rounds or (1 if options.quick else 5)
     result = Result(part="sizes", settings={"rounds": count, "threads": 1})
-    table = Table(title="processor's time of one thread, by kind of work", columns=COLUMNS)
+    table = Table(title="processor's time of one thread, by kind of work", columns=COLUMNS, notes=NOTES)
     for work in works(options.quick):
         if options.only not in work.name:
             continue
@@ -70,8 +74,6 @@ def sizes(options: argparse.Namespace) -> Result:
         result.write(
             quick=options.quick or bool(options.only)
         )  # what is measured stays if the next one fails
-    table.notes.append("ratio: CTranslate2 / regard, median of the rounds; above 1 regard is faster")
-    table.notes.append("files: from text to text; other work: from ids to ids")
     return result
 
 
@@ -104,7 +106,7 @@ def of_sentences(quick: bool) -> Iterator[Work]:
             regard_settings={"workers": 1, "patient": patient},
         )  # fmt: skip
     for size in (8,) if quick else (8, 128, 512):
-        count = size if quick else max(512, 8 * 8)
+        count = size if quick else 512
         yield Work(
             name=f"batches of {size}, greedy", regard=decoder, ctranslate=their_rows,
             file={"sentences": str(prepared_work.path)}, ctranslate_settings=alone,
@@ -188,10 +190,6 @@ def row(work: Work, count: int) -> dict[str, Any]:
         return {"name": f"{work.name} ({'; '.join(absent)})"}
     return {"name": work.name, **figures(samples), "memory": "{}, {}; {}, {}".format(*memory),
             "same": sum(map(lambda one, other: one == other, *said[:2])) / len(said[0])}  # fmt: skip
-
-
-def quiet(_: str) -> None:
-    """Says nothing of rounds."""
 
 
 def figures(samples: Samples) -> dict[str, Any]:

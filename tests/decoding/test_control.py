@@ -23,8 +23,8 @@ def test_the_bounds_themselves_and_the_neutral_value_are_allowed(value):
         (9.5, "must be at most 9"),
         (float("inf"), "must be a finite number"),
         (float("nan"), "must be a finite number"),
-        (2**63, "is an integer of 64 bits"),
-        (-(2**63) - 1, "is an integer of 64 bits"),
+        (2**63, "is beyond an integer of 64 bits"),
+        (-(2**63) - 1, "is beyond an integer of 64 bits"),
     ],
 )
 def test_what_is_beyond_the_bounds_is_refused_with_what_would_do(value, why):

@@ -17,11 +17,16 @@ from tests.serving.asking import ask, post
 from tests.serving.made_models import MadeModel, Runner
 
 
-def test_models_are_named():
+def test_models_are_named(tmp_path, monkeypatch):
     assert named_paths([]) == {"en-de": None}
     found = named_paths(["en-de=runs/a", "runs/chat"])
     assert {name: str(path) for name, path in found.items()} == {"en-de": "runs/a", "chat": "runs/chat"}
-    for wrong in (["a b=x"], ["x=1", "x=2"], ["=x"], ["../.."]):
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "prod").symlink_to(tmp_path / "v1")
+    monkeypatch.chdir(tmp_path / "prod")
+    assert [*named_paths(["."])] == ["v1"]
+    assert [*named_paths([str(tmp_path / "prod")])] == ["prod"]  # clients know the link
+    for wrong in (["a b=x"], ["x=1", "x=2"], ["=x"], ["/"]):
         with pytest.raises(UserError):
             named_paths(wrong)
 

@@ -81,7 +81,10 @@ def _mistyped(error: click.ClickException) -> UserError:
         known = {name for parameter in context.command.get_params(context) for name in parameter.opts}
         options = {name for name in known if name.startswith("--")}
         arguments = [each for each in context.command.params if isinstance(each, click.Argument)]
-        if argument := next((each for each in arguments if each.name == error.option_name.lstrip("-")), None):
+        given = error.option_name.lstrip("-")
+        if given not in OUTPUT_OPTIONS and (
+            argument := next((each for each in arguments if each.name == given), None)
+        ):
             name = (argument.name or "").upper()
             hint = f"{name} stands without an option: `{context.command_path} {name}`"
             return UserError(f"no option {error.option_name}", hint)

@@ -47,7 +47,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
         "score": "Score given translations by their probability.",
-        "compare": "Score translations of one system, or compare those of several, with significance.",
+        "compare": "Score outputs of one system, or compare those of several, with significance.",
     },
 }
 ELSEWHERE = {  # what might be a command -> the command that does it

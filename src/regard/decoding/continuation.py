@@ -104,10 +104,10 @@ class ContinuationSettings(Controls):
         if self.width > 1:
             raise ConfigError(
                 f"num ({num}) is more than beam_size ({self.width}), and a beam finds no more texts",
-                f"num = {self.width}, or beam_size = {num}",
+                f"--num {self.width}, or --beam-size {num}",
             )
         raise ConfigError(
-            f"greedy search finds one text, not num = {num}", "leave out num, or sample, or use a beam"
+            f"greedy search finds one text, not num = {num}", "leave out --num, or sample, or use a beam"
         )
 
 

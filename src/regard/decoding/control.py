@@ -41,7 +41,7 @@ class Control:
         hint = f"{name} = {suggestion} would do"
         if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
             raise ConfigError(
-                f"{name} has {value.bit_length():,} bits: an integer may be at most {INTEGERS - 1:,}", hint
+                f"{name} is beyond an integer of 64 bits, which is at most {INTEGERS - 1:,}", hint
             )
         if not math.isfinite(value):
             raise ConfigError(f"{name} is {value}, but must be a finite number", hint)

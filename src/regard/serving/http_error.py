@@ -1,5 +1,7 @@
 """An error with an HTTP status, which each dialect sends in its own shape."""
 
+import re
+
 from regard.errors import FolderError, MissingExtra, RegardError, UserError
 from regard.serving.scheduler import Closed, DeadlinePassed, QueueFull
 
@@ -41,8 +43,13 @@ def problem_of(error: RegardError) -> HttpProblem:
     if isinstance(error, FolderError):
         return HttpProblem(400, error.message, error.hint, code="model_cannot")
     if isinstance(error, UserError):
-        return HttpProblem(400, error.message, error.hint, code="invalid_value")
+        return HttpProblem(400, _of_fields(error.message), _of_fields(error.hint), code="invalid_value")
     return HttpProblem(500, error.message, error.hint, code="model_failed")
+
+
+def _of_fields(text: str) -> str:
+    """A message with the names of fields in place of the command's options: beam_size for --beam-size."""
+    return re.sub(r"(?<![\w-])--([a-z][a-z-]+)", lambda found: found[1].replace("-", "_"), text)
 
 
 def unsupported(name: str, why: str, hint: str = "", *, of: str = "") -> HttpProblem:

@@ -5,6 +5,7 @@ answers what it has accepted, with the old weights, and ends.
 """
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -171,7 +172,7 @@ def named_paths(models: list[str]) -> dict[str, Path | None]:
     for each in models:
         name, equals, folder = each.partition("=")
         path = Path(folder if equals else each)
-        name = name if equals else path.resolve().name  # of "." too
+        name = name if equals else Path(os.path.abspath(path)).name  # of "." too; a link has its own
         if not NAME.fullmatch(name):
             raise UserError(
                 f"--model {each}: {name!r} is not a name", "write NAME=DIR, NAME of letters, digits, . _ -"

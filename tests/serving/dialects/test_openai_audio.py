@@ -150,7 +150,7 @@ def test_models_of_other_tasks_refuse_sound_and_this_one_refuses_texts(included,
         lambda: client.completions.create(model="whisper", prompt="a"),
         lambda: client.embeddings.create(model="whisper", input="a"),
     ):
-        with pytest.raises(openai.BadRequestError, match="it transcribes"):
+        with pytest.raises(openai.BadRequestError, match="it can transcribe"):
             call()
     missing = ask(
         transcribing,

@@ -237,7 +237,7 @@ def test_unknown_paths_and_methods_are_refused(included):
 def test_a_model_without_the_task_says_what_it_does(included):
     answer = post(included, "/api/v1/generate", {"prompt": "a"})
     assert answer.status == 400
-    assert answer.json["hint"] == "it translates and scores"
+    assert answer.json["hint"] == "it can translate and score"
 
 
 def test_odd_characters_are_translated(included):

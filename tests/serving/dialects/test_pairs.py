@@ -18,6 +18,7 @@ from regard.serving.dialects.pairs import (
     pairs,
     source_of,
     sources_of,
+    stays,
     targets_by_source,
     translated,
 )
@@ -66,6 +67,8 @@ def test_texts_in_the_target_language_stay_and_other_languages_are_named():
     found = refused(partial(check_sources, detected=True), MODELS, ["en", "de", "it"], "de")
     assert found.message == "text 3 is taken for it, which is not translated into de"
     assert found.hint == "name the language of the source: en, fr"
+    assert stays(MODELS, "de", "de")
+    assert not stays(service_with({"de-de": None}).models, "de", "de")
     named = refused(partial(check_sources, detected=False), MODELS, ["de"], "de")
     assert named.message == "de to de is not supported"
 

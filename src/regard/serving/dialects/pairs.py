@@ -63,6 +63,11 @@ def model_between(models: ModelStore, source: str, target: str) -> Slot:
     )
 
 
+def stays(models: ModelStore, source: str, target: str) -> bool:
+    """True for a text in the target language, unless a model rewrites texts of this language."""
+    return source == target and target not in targets_by_source(models).get(source, ())
+
+
 def check_sources(models: ModelStore, sources: Sequence[str], target: str, *, detected: bool) -> None:
     """Refuse texts in a language without a model, except those that are `detected` as in the target language.
 
@@ -70,7 +75,7 @@ def check_sources(models: ModelStore, sources: Sequence[str], target: str, *, de
         HttpProblem: there is such a text; for a detected language it says which.
     """
     for source in dict.fromkeys(sources):
-        if detected and source == target:
+        if detected and stays(models, source, target):
             continue
         try:
             model_between(models, source, target)
@@ -141,8 +146,9 @@ async def translated(
     """
     settings = AnswerSettings(task="translate", count=1 + alternatives, split=split)
     found = [[text] for text in texts]
-    for source in dict.fromkeys(each for each in sources if each != target):
-        slot = model_between(call.service.models, source, target)
+    models = call.service.models
+    for source in dict.fromkeys(each for each in sources if not stays(models, each, target)):
+        slot = model_between(models, source, target)
         places = [place for place, each in enumerate(sources) if each == source]
         own = [texts[place] for place in places]
         keeping = None if entries is not None else settings  # a sentence with terms has no placeholders
