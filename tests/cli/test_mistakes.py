@@ -109,7 +109,10 @@ def test_a_key_of_another_section_beside_a_model_of_no_known_kind(mistake, recip
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["new", "a.en", "a.de", "b.en", "b.de"], "a table [[data.train]] for each of several corpora: docs/new.md"),
+        (
+            ["new", "a.en", "a.de", "b.en", "b.de"],
+            "a table [[data.train]] for each of several corpora",
+        ),
         (["average", "a", "b", "--last", "2", "--out", "c"], "`regard curves RUN RUN` compares several"),
         (["recipes", "keys", "a", "b"], "see `regard recipes keys --help`"),
     ],

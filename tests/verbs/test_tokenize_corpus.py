@@ -13,7 +13,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.data import order, pair_part
+from regard.data import corpus_part, order
 from regard.data.documents import Documents, DocumentSettings
 from regard.data.loader import Loader, LoaderSettings
 from regard.data.pair_part import PairPart
@@ -232,7 +232,7 @@ def test_a_store_that_failed_in_the_background_is_asked_again(corpus, recipe, tm
 
 
 def test_a_part_that_is_too_large_is_refused(corpus, recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(pair_part, "MOST_TOKENS", 50)
+    monkeypatch.setattr(corpus_part, "MOST_TOKENS", 50)
     with pytest.raises(DataError, match="a part of the input has more than 50 tokens"):
         tokenize_corpus(recipe(), corpus, tmp_path / "out")
 

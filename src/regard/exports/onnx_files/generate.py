@@ -65,9 +65,10 @@ class Model:
     def generate(self, text: str, size: int | None = None, max_new_tokens: int | None = None) -> str:
         """The translation of a text, with the white space around it, or the text with its continuation."""
         bare = text.strip() if self.encoder else text
-        if self.encoder and not self.readable(bare):
+        known = self.readable(bare)
+        if self.encoder and not known:
             return text.replace(bare, "")
-        ids = self.encode(bare)
+        ids = self.encode(known)
         most, read = self.config["most_positions"], len(ids) + (self.encoder is not None)  # with its end
         if most is not None and read > most:
             raise ValueError(f"the text has {read} tokens, more than {most}")
@@ -79,7 +80,7 @@ class Model:
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""
         side = self.config["source"]
-        ids = self.source.encode(self.readable(text), add_special_tokens=False).ids
+        ids = self.source.encode(text, add_special_tokens=False).ids
         unknown = set(side["unknown_ids"])
         return [*side["first_ids"], *(side["unk_id"] if number in unknown else number for number in ids)]
 

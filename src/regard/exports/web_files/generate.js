@@ -31,8 +31,9 @@ export class Model {
    */
   async generate(text, { beam, maxNewTokens, stepped } = {}) {
     const bare = this.translates ? text.trim() : text;
-    if (this.translates && !this.readable(bare)) return { ids: [], text: text.replace(bare, "") };
-    const ids = this.encode(bare);
+    const known = this.readable(bare);
+    if (this.translates && !known) return { ids: [], text: text.replace(bare, "") };
+    const ids = this.encode(known);
     this.refuseLong(ids.length, maxNewTokens ?? 1);
     const shown = (found) =>
       this.translates ? text.replace(bare, () => this.decode(found)) : this.decode([...ids, ...found]);
@@ -49,7 +50,7 @@ export class Model {
   encode(text) {
     const { first_ids, unknown_ids, unk_id } = this.config.source;
     const unknown = new Set(unknown_ids);
-    return [...first_ids, ...this.source.encode(this.readable(text)).map((id) => (unknown.has(id) ? unk_id : id))];
+    return [...first_ids, ...this.source.encode(text).map((id) => (unknown.has(id) ? unk_id : id))];
   }
 
   /** The text without spaces that the model does not know: others are in their places. */
