@@ -74,9 +74,9 @@ def test_the_trial_changes_nothing_of_the_training(tmp_path, monkeypatch):
 def test_each_mode_is_tried_once_before_the_first_update(tmp_path):
     model, modes = Classifier(), []
     model.register_forward_pre_hook(lambda module, inputs: modes.append(module.training))
-    with unittest.mock.patch("regard.training.trainer.launch", side_effect=InterruptedError):
-        with pytest.raises(InterruptedError):
-            trained(model, tmp_path)
+    launch = unittest.mock.patch("regard.training.trainer.launch", side_effect=InterruptedError)
+    with launch, pytest.raises(InterruptedError):
+        trained(model, tmp_path)
     assert modes == [False, True]
 
 
