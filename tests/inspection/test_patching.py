@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 
@@ -119,6 +120,10 @@ def test_values_that_do_not_fit_are_refused_by_name(forced_pass):
         (Patch(module=name, value=value, positions=[len(value)]), "has no positions"),
         (Patch(module=name, value=value, positions=[-1]), "has no positions"),
         (Patch(module=name, value=value[0]), "has no axis for positions"),
+        *(
+            (Patch(module=name, value=value[0], positions=two), r"positions = \S+ is not a sequence of whole")
+            for two in (2, np.array(2), torch.tensor(2))
+        ),
     ]
     for patch, message in wrong:
         with pytest.raises(ConfigError, match=message):

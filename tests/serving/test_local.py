@@ -326,7 +326,7 @@ def test_a_request_without_an_origin_is_no_page_of_another_site(ask):
         ({"text": "1", "changes": {"heads": {ENCODER: [-1]}}}, f"{ENCODER} has no heads [-1]"),
         ({"text": "1", "changes": {"heads": {ENCODER: [10**30]}}}, "no head"),
         ({"text": "1", "changes": {"layers": ["encoder.blocks.1"]}}, "no layer"),
-        ({"text": "1", "changes": {"tokens": [-1]}}, "there is no token at position -1"),
+        ({"text": "1", "changes": {"tokens": [-1]}}, "the text has no tokens [-1]"),
         ({"text": "1", "changes": {"tokens": [2]}}, "there is no token at position 2"),
         ({"text": "1", "changes": {"tokens": [10**12]}}, f"there is no token at position {10**12}"),
         ({"text": "1", "changes": {"tokens": [10**30]}}, "is too large an integer"),

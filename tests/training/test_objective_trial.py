@@ -1,5 +1,7 @@
 """A model that gives probabilities where an objective needs logits is refused before it is trained."""
 
+import unittest.mock
+
 import pytest
 import torch
 from torch import nn
@@ -63,9 +65,19 @@ def test_another_objective_may_take_probabilities(tmp_path):
 def test_the_trial_changes_nothing_of_the_training(tmp_path, monkeypatch):
     tried = trained(Classifier(), tmp_path / "tried").state_dict()
     for name in ("trainer", "fitting"):
-        monkeypatch.setattr(f"regard.training.{name}.refuse_probabilities", lambda *given, **others: None)
+        trial = f"regard.training.{name}.refuse_model_of_probabilities"
+        monkeypatch.setattr(trial, lambda *given, **others: None)
     untried = trained(Classifier(), tmp_path / "untried").state_dict()
     assert all(torch.equal(tried[name], untried[name]) for name in tried)
+
+
+def test_each_mode_is_tried_once_before_the_first_update(tmp_path):
+    model, modes = Classifier(), []
+    model.register_forward_pre_hook(lambda module, inputs: modes.append(module.training))
+    launch = unittest.mock.patch("regard.training.trainer.launch", side_effect=InterruptedError)
+    with launch, pytest.raises(InterruptedError):
+        trained(model, tmp_path)
+    assert modes == [False, True]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])

@@ -163,6 +163,26 @@ def test_values_of_other_types_are_taken_or_refused_with_a_hint(untrained, trans
     assert "record_model" in caught.value.hint
 
 
+def test_parts_to_switch_off_are_kept_as_plain_numbers_and_names(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse some first
+    plain = Changes(heads={"a": (0, 1)}, layers=("b",), tokens=(3, 4))
+    given = Changes(heads={"a": (i for i in range(2))}, layers=np.array(["b"]), tokens=np.array([3, 4]))
+    assert given == plain
+    assert given
+    assert json.loads(json.dumps(given.to_dict())) == plain.to_dict()
+    for wrong, error, message in (
+        ({"heads": [0]}, ConfigError, "does not name their attention"),
+        ({"heads": {"a": 0}}, DataError, "a: heads = 0 is not a sequence"),
+        ({"heads": {"a": [-1]}}, DataError, "a has no heads"),
+        ({"layers": "blocks.0"}, ConfigError, "layers = 'blocks.0' is not a sequence"),
+        ({"layers": 3}, ConfigError, "layers = 3 is not a sequence"),
+        ({"tokens": 3}, DataError, "tokens = 3 is not a sequence"),
+        ({"tokens": [0.5]}, DataError, "is not a sequence of whole"),
+    ):
+        with pytest.raises(error, match=message):
+            Changes(**wrong)
+
+
 def test_what_an_encoder_was_not_asked_is_no_part_of_its_answer(kinds):
     """The places of words that are tagged, of tokens that are hidden; the class of a text."""
     for kind in ("tagger", "filler", "classifier"):

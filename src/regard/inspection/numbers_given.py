@@ -37,22 +37,28 @@ def refuse_other_ids(
 
 
 def refuse_other_indices(
-    owner: str, what: str, given: object, count: int | None, *, needs_one: bool = True
+    owner: str,
+    what: str,
+    given: object,
+    count: int | None,
+    *,
+    needs_one: bool = True,
+    error: type[UserError] = ConfigError,
 ) -> tuple[int, ...]:
     """`given` as a tuple of indices: of heads, positions or tokens (`what`) of `owner`.
 
     `count` is how many heads, positions or tokens there are; None if this is unknown.
 
     Raises:
-        ConfigError: `given` is not a sequence of whole numbers, one of them is below 0 or not below `count`,
-            or `given` is empty although `needs_one`.
+        UserError: an `error`; `given` is not a sequence of whole numbers, one of them is below 0 or not below
+            `count`, or `given` is empty although `needs_one`.
     """
     try:
         numbers = None if isinstance(given, str | bytes) else list(cast(Iterable[SupportsIndex], given))
     except TypeError:  # not iterable, or an array without axes
         numbers = None
     if numbers is None or not all(map(is_whole, numbers)):
-        raise ConfigError(
+        raise error(
             f"{owner}: {what} = {given!r} is not a sequence of whole numbers", f"for instance {what}=[0, 2]"
         )
     found = tuple(map(index, numbers))
@@ -60,7 +66,7 @@ def refuse_other_indices(
         number = "" if count is None else f": it has {count}"
         of_count = "are counted from 0" if count is None else f"are 0 to {count - 1}"
         hint = f"{what} {of_count}" if found else f"{what} {of_count}; leave {what} out for all"
-        raise ConfigError(f"{owner} has no {what} {[*found]}{number}", hint)
+        raise error(f"{owner} has no {what} {[*found]}{number}", hint)
     return found
 
 

@@ -5,7 +5,7 @@ al. 2022 ("causal tracing") restore the states of a clean run in a corrupted one
 patch single heads.
 """
 
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -140,15 +140,17 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
             f"the value for {name} is a {type(patch.value).__name__}, not a tensor",
             "give what a recording has, or torch.as_tensor(...)",
         )
-    value, count_axes = patch.value, 1 if patch.heads is None else 2
-    if value.dim() == count_axes and patch.positions is not None and _is_single(patch.positions):
+    value, positions = patch.value, None
+    if patch.positions is not None:
+        positions = refuse_other_indices(f"the value for {name}", "positions", patch.positions, None)
+    if value.dim() == (1 if patch.heads is None else 2) and len(positions or ()) == 1:
         patch = replace(patch, value=value.unsqueeze(-2))
     if patch.value.dim() < 2:
         raise ConfigError(
             f"the value for {name} has no axis for positions: its shape is {[*patch.value.shape]}",
             "give it as [len, width], or with `heads` as [heads, len, d_value]",
         )
-    length, heads, positions = patch.value.size(-2), None, None
+    length, heads = patch.value.size(-2), None
     if patch.heads is None and name not in modules:
         raise ConfigError(f"the model has no module {name!r}", module_hint(model, name, blocks(model)))
     if patch.heads is not None:
@@ -158,31 +160,24 @@ def _refuse_unknown(model: nn.Module, modules: dict[str, nn.Module], patch: Patc
             raise ConfigError(f"the model has no attention {name!r} with heads", hint)
         count = cast(MultiHeadAttention, modules[name]).num_heads
         heads = refuse_other_indices(name, "heads", patch.heads, count)
-    if patch.positions is not None:
-        positions = _positions(name, patch.positions, length)
+    if positions is not None:
+        _refuse_other_rows(name, positions, length)
     return replace(patch, heads=heads, positions=positions)
 
 
-def _is_single(positions: Sequence[int]) -> bool:
-    return not isinstance(positions, str) and isinstance(positions, Sized) and len(positions) == 1
+def _refuse_other_rows(name: str, positions: tuple[int, ...], length: int) -> None:
+    """Raise a ConfigError if a value of `length` rows has neither these rows nor as many.
 
-
-def _positions(name: str, given: Sequence[int], length: int) -> tuple[int, ...]:
-    """The positions of a value of `length` rows.
-
-    Raises:
-        ConfigError: it has neither their rows nor as many rows, or both in another order.
+    Or if it has both, in another order.
     """
-    positions = refuse_other_indices(f"the value for {name}", "positions", given, None)
     if len(positions) != length:
-        return refuse_other_indices(f"the value for {name}", "positions", positions, length)
-    if sorted(positions) == list(range(length)) and list(positions) != sorted(positions):
+        refuse_other_indices(f"the value for {name}", "positions", positions, length)
+    elif sorted(positions) == list(range(length)) and list(positions) != sorted(positions):
         raise ConfigError(
             f"the value for {name} has one row for each of the positions {[*positions]}, in this order or by"
             " their number",
             "name the positions in ascending order",
         )
-    return positions
 
 
 def _row_of(patch: Patch, position: int) -> int:

@@ -28,7 +28,7 @@ from regard.training.objective import (
     refuse_other_padding,
     refuse_unused_forward,
 )
-from regard.training.objective_trial import refuse_probabilities
+from regard.training.objective_trial import refuse_model_of_probabilities
 from regard.training.products import choose_precision, matmul_precision
 from regard.training.r_drop import refuse_without_dropout, with_r_drop
 from regard.training.rate_warning import rate_warning
@@ -146,8 +146,7 @@ def fit(
         )
         if validate is None:
             tried = (used, trainer.distributed, valid or examples, trainer.device)
-            for training in (True, False):
-                refuse_probabilities(*tried, training=training)
+            refuse_model_of_probabilities(*tried, training=False)  # `train` tries the mode of training
         _warn_of_rates(run, settings, schedule_width(model, settings.schedule))
         try:
             return trainer.train()

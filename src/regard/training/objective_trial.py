@@ -49,7 +49,7 @@ def refuse_wrong_objective(
         raise UserError(message, hint)
 
 
-def refuse_probabilities(
+def refuse_model_of_probabilities(
     objective: Objective,
     distributed: DistributedModel,
     examples: Examples,
@@ -72,9 +72,13 @@ def refuse_probabilities(
         return
     if isinstance(examples, ProcessShare):
         examples = examples.examples
-    trial = partial(_gives_probabilities, base, examples=examples, device=device, training=training)
-    if distributed.group.broadcast(distributed.on_first(trial)):
-        mode = "" if training else " in evaluation"
+    trial = partial(_gives_probabilities, base, examples=examples, device=device)
+
+    def are_given(training: bool) -> bool:
+        return distributed.group.broadcast(distributed.on_first(partial(trial, training=training)))
+
+    if are_given(training):
+        mode = "" if training or are_given(True) else " in evaluation"
         raise probabilities_error(f"{type(distributed.model).__name__}{mode}")
 
 

@@ -26,7 +26,11 @@ from regard.training.gradients import Gradients, objective_name, refuse_zero_gra
 from regard.training.launch import LaunchedUpdate, launch, may_be_read_later
 from regard.training.lost_files import best_is_lost, choose_best_again, lost_record
 from regard.training.objective import Objective, ignored_label, refuse_unused_forward
-from regard.training.objective_trial import is_own, refuse_probabilities, refuse_wrong_objective
+from regard.training.objective_trial import (
+    is_own,
+    refuse_model_of_probabilities,
+    refuse_wrong_objective,
+)
 from regard.training.optimizer import build_optimizer
 from regard.training.pace import Pace, Update
 from regard.training.prefetch import BatchReader
@@ -131,7 +135,7 @@ class Trainer:
             UserError: an objective of your own returns a mean, no likelihood, or a gradient of 0.
         """
         tried = self.gradients.objective, self.distributed, self.loader.examples, self.device
-        refuse_probabilities(*tried)
+        refuse_model_of_probabilities(*tried)
         refuse_wrong_objective(*tried)
         with unchanged_random(self.device), fused(self.model):
             seed_random(self._seed(), self.device)

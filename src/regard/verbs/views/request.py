@@ -1,12 +1,13 @@
 """The request of a look: a text, what is forced of the answer, and what is switched off."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.decoding.control_fields import BeamSize
 from regard.errors import DataError
-from regard.inspection.numbers_given import is_whole, refuse_other_tokens
+from regard.inspection.names_given import refuse_other_names, refuse_unnamed_heads
+from regard.inspection.numbers_given import refuse_other_indices, refuse_other_tokens
 from regard.recipe import read
 
 MAX_CHARACTERS = 20_000  # of a text, checked before it is tokenised
@@ -16,20 +17,29 @@ MAX_BEAM = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """The parts that a run switches off: heads by attention name, blocks or sub-layers, input tokens."""
+    """The parts that a run switches off: heads by attention name, blocks or sub-layers, input tokens.
+
+    Numbers may be NumPy's or PyTorch's; they are kept as Python's, in tuples.
+
+    Raises:
+        ConfigError: heads without the name of their attention, or layers that are not a sequence.
+        DataError: heads or tokens that are not whole numbers, or one that is out of range.
+    """
 
     heads: dict[str, Any] = field(default_factory=dict)
     layers: tuple[str, ...] = ()
     tokens: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, heads in self.heads.items():
-            if isinstance(heads, str) or not isinstance(heads, Iterable) or not all(map(is_whole, heads)):
-                raise DataError(
-                    f"changes.heads of {name!r} is not a list of numbers", 'heads = {"NAME": [0, 3]}'
-                )
-        if wrong := [each for each in self.tokens if not is_whole(each) or each < 0]:
-            raise DataError(f"there is no token at position {wrong[0]!r}", "positions are counted from 0")
+        refuse_unnamed_heads(self.heads, "decoder.blocks.0.cross_attention")
+        layers = refuse_other_names("layers", self.layers, "decoder.blocks.0")
+        plain = {
+            "heads": {str(name): _indices(str(name), "heads", each) for name, each in self.heads.items()},
+            "layers": tuple(map(str, layers)),
+            "tokens": _indices("the text", "tokens", self.tokens),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
         self.refuse_tokens_beyond(MAX_TOKENS)
 
     def __bool__(self) -> bool:
@@ -40,8 +50,13 @@ class Changes:
         refuse_other_tokens(self.tokens, length, DataError)
 
     def to_dict(self) -> dict[str, Any]:
-        heads = {name: [*map(int, each)] for name, each in self.heads.items()}
+        heads = {name: list(each) for name, each in self.heads.items()}
         return {"heads": heads, "layers": list(self.layers), "tokens": list(self.tokens)}
+
+
+def _indices(owner: str, what: str, given: object) -> tuple[int, ...]:
+    """Numbers of heads or tokens as Python's; a DataError if they are not a sequence of them."""
+    return refuse_other_indices(owner, what, given, None, needs_one=False, error=DataError)
 
 
 @dataclass(frozen=True, kw_only=True)
