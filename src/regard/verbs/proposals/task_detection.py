@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from regard.counted import counted
 from regard.data.chats import refuse_chats
+from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
     SUFFIXES,
@@ -58,8 +59,9 @@ def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> 
 
 def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]) -> DetectedTask:
     if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "language_model"):
-        found = text_files(files.path("train"), within=wanted is not None)
-        if found or wanted is not None:
+        folder = files.path("train")
+        found = text_files(folder, within=wanted is not None)
+        if wanted is not None or (found and not any(map(has_image_name, folder.rglob("*")))):
             if columns:
                 raise RecipeError("a folder of texts has no columns", "leave out --columns")
             reading = f"language_model ({counted(len(found), '.txt file')}, each a text)"
@@ -94,7 +96,7 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
                 f"{path} is running text, which has no columns", "leave out --columns, or set --task"
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
-    if kind == "jsonl":
+    if kind == "jsonl" and not columns:
         refuse_chats(path)
     table = open_table(path, kind)
     lists = list_keys(path) if kind == "jsonl" else ()
