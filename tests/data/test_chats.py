@@ -43,3 +43,5 @@ def test_texts_beside_a_conversation_are_read_if_their_column_is_named(tmp_path)
     path.write_text("".join(f"{json.dumps(each)}\n" for each in records))
     found = detect_task(input_files(path), None, ("prompt",))
     assert (found.task, found.columns) == ("language_model", ("prompt",))
+    with pytest.raises(DataError, match="'messages' holds conversations"):
+        detect_task(input_files(path), None, ("messages",))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from regard.counted import counted
-from regard.data.chats import refuse_chats
+from regard.data.chats import MESSAGES, refuse_chats
 from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
@@ -96,7 +96,7 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
                 f"{path} is running text, which has no columns", "leave out --columns, or set --task"
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
-    if kind == "jsonl" and not columns:
+    if kind == "jsonl" and (not columns or not set(MESSAGES).isdisjoint(columns)):
         refuse_chats(path)
     table = open_table(path, kind)
     lists = list_keys(path) if kind == "jsonl" else ()
