@@ -132,6 +132,14 @@ def test_a_key_that_a_late_record_has_already_is_refused_with_its_line(tmp_path)
         TranslatedTable.of(file, "text", "de", "jsonl")
 
 
+def test_a_number_of_a_column_is_its_key_in_json_and_is_not_written_over(tmp_path):
+    file = table(tmp_path, "a.tsv", "the film\t1\nthe book\t2\n")
+    with pytest.raises(DataError, match="has a column '1' already"):
+        TranslatedTable.of(file, "0", "1", "jsonl")
+    TranslatedTable.of(file, "0", "1", "tsv")
+    TranslatedTable.of(file, "0", "2", "jsonl")
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
