@@ -105,6 +105,6 @@ def _refuse_folders(systems: Sequence[str]) -> None:
         if Path(name).is_dir():
             raise UserError(
                 f"{name} is a folder; a system is a file of its outputs, one a line",
-                f"write them first: regard translate --model {shlex.quote(name)} --input FILE --output OUT, or the labels"
-                " of regard classify",
+                f"write them first: regard translate --model {shlex.quote(name)} --input FILE --output OUT,"
+                " or the labels of regard classify",
             )
