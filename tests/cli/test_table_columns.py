@@ -144,7 +144,10 @@ def test_a_number_of_a_column_is_its_key_in_json_and_is_not_written_over(tmp_pat
     ("arguments", "hint"),
     [
         (("--input", "a.txt", "--output", "o.csv"), "--column NAME"),
-        (("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"), "without --json"),
+        (
+            ("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"),
+            "--json and --n-best;",
+        ),
         (("--input", "a.txt", "--output", "o.jsonl"), "or --json, which writes"),
         (("--input", "a.csv", "--column", "text", "--into", "de"), "--output FILE.csv"),
         (("--column", "text"), "through a pipe"),
@@ -201,4 +204,7 @@ def test_answers_of_encoders_are_in_the_rows_of_their_texts(
         assert written[0] == cells_of(expected)
     assert run([*command, "--output", str(tmp_path / "o.csv"), "--json"]) == 2
     assert run([*command, "--output", str(tmp_path / "o.txt")]) == 2
-    assert "--output FILE.csv" in capsys.readouterr().err
+    hints = " ".join(capsys.readouterr().err.split())
+    assert "--output FILE.csv" in hints
+    assert ("--top" in hints) == (verb == "classify")
+    assert "--n-best" not in hints
