@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from regard.counted import counted
 from regard.data.chats import MESSAGES, refuse_chats
-from regard.data.image_files import has_image_name
 from regard.data.tables import (
     LABEL_NAMES,
     SUFFIXES,
@@ -21,7 +20,7 @@ from regard.data.tables import (
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles, path_of, text_files
+from regard.verbs.proposals.input_files import InputFiles, has_images, path_of, text_files
 
 MOST_NAMED = 5  # columns that are not used
 
@@ -61,7 +60,7 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
     if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "language_model"):
         folder = files.path("train")
         found = text_files(folder, within=wanted is not None)
-        if wanted is not None or (found and not any(map(has_image_name, folder.rglob("*")))):
+        if wanted is not None or (found and not has_images(folder)):
             if columns:
                 raise RecipeError("a folder of texts has no columns", "leave out --columns")
             reading = f"language_model ({counted(len(found), '.txt file')}, each a text)"
