@@ -437,7 +437,8 @@ def compare(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
-        labels: True if each line is the label of a class; None: if all files share a few different lines.
+        labels: True if each line is the label of a class; None: if all files share a few different lines,
+            and have 20 or more.
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 

@@ -171,7 +171,7 @@ def reported(capsys, *arguments) -> tuple[str, str]:
     [
         (["x", "--input", "y"], "both PROMPT and --input are given"),
         (["x", "--stream", "--json"], "--json prints whole texts only"),
-        (["x", "--stream", "--num", "2"], "only a single text can be streamed, not num = 2"),
+        (["x", "--stream", "--num", "2"], "only a single text can be streamed, not --num 2"),
         (["x", "--stream", "--beam-size", "2"], "only a single text can be streamed"),
         (["x", "--temperature", "0", "--top-k", "3"], "top_k = 3 is for sampling, but temperature = 0"),
         (["x", "--temperature", "0", "--num", "3"], "greedy search finds one"),

@@ -132,11 +132,22 @@ def test_a_key_that_a_late_record_has_already_is_refused_with_its_line(tmp_path)
         TranslatedTable.of(file, "text", "de", "jsonl")
 
 
+def test_a_number_of_a_column_is_its_key_in_json_and_is_not_written_over(tmp_path):
+    file = table(tmp_path, "a.tsv", "the film\t1\nthe book\t2\n")
+    with pytest.raises(DataError, match="has a column '1' already"):
+        TranslatedTable.of(file, "0", "1", "jsonl")
+    TranslatedTable.of(file, "0", "1", "tsv")
+    TranslatedTable.of(file, "0", "2", "jsonl")
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
         (("--input", "a.txt", "--output", "o.csv"), "--column NAME"),
-        (("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"), "without --json"),
+        (
+            ("--input", "a.csv", "--column", "text", "--output", "o.csv", "--n-best", "2"),
+            "--json and --n-best;",
+        ),
         (("--input", "a.txt", "--output", "o.jsonl"), "or --json, which writes"),
         (("--input", "a.csv", "--column", "text", "--into", "de"), "--output FILE.csv"),
         (("--column", "text"), "through a pipe"),
@@ -193,4 +204,7 @@ def test_answers_of_encoders_are_in_the_rows_of_their_texts(
         assert written[0] == cells_of(expected)
     assert run([*command, "--output", str(tmp_path / "o.csv"), "--json"]) == 2
     assert run([*command, "--output", str(tmp_path / "o.txt")]) == 2
-    assert "--output FILE.csv" in capsys.readouterr().err
+    hints = " ".join(capsys.readouterr().err.split())
+    assert "--output FILE.csv" in hints
+    assert ("--top" in hints) == (verb == "classify")
+    assert "--n-best" not in hints

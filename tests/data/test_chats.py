@@ -8,6 +8,8 @@ import pytest
 
 from regard.errors import DataError
 from regard.verbs.new import new
+from regard.verbs.proposals.input_files import input_files
+from regard.verbs.proposals.task_detection import detect_task
 
 ROLES = [{"role": "user", "content": "Hello\nyou"}, {"role": "assistant", "content": "Yes?"}]
 SPEAKERS = [{"from": "human", "value": "Hello\nyou"}, {"from": "gpt", "value": "Yes?"}]
@@ -33,3 +35,13 @@ def test_lists_of_other_things_are_not_conversations(tmp_path):
     path.write_text('{"messages": ["a", "b"]}\n' * 30)
     with pytest.raises(DataError, match=r"lists|no record"):
         new(path, out=tmp_path / "lists.toml")
+
+
+def test_texts_beside_a_conversation_are_read_if_their_column_is_named(tmp_path):
+    path = tmp_path / "chats.jsonl"
+    records = [{"prompt": f"the film number {n}", "messages": ROLES} for n in range(30)]
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    found = detect_task(input_files(path), None, ("prompt",))
+    assert (found.task, found.columns) == ("language_model", ("prompt",))
+    with pytest.raises(DataError, match="'messages' holds conversations"):
+        detect_task(input_files(path), None, ("messages",))

@@ -58,3 +58,6 @@ def test_labels_are_few_short_lines_in_all_files():
     assert not are_labels([["", "a"] * 10])
     assert not are_labels([["a sentence that is much longer than any label of a class is"] * 20])
     assert not are_labels([[], []])
+    assert are_labels([GOLD[:20]])
+    assert not are_labels([GOLD[:19], GOLD[:19]])
+    assert not are_labels([["A dog runs."] * 2] * 2)

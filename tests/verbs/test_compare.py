@@ -1,5 +1,7 @@
 """Systems are compared with the first, line by line."""
 
+import shlex
+
 import pytest
 
 from regard.errors import DataError, UserError
@@ -112,6 +114,13 @@ def test_labels_are_compared_by_accuracy_and_not_as_translations(tmp_path):
     assert compare(systems, ref=ref, labels=False)[0].name == "BLEU"
     with pytest.raises(UserError, match="labels are compared with one file"):
         compare(systems, ref=[ref, ref], labels=True)
+
+
+def test_a_folder_is_no_system_and_its_name_is_quoted_in_what_to_do(tmp_path):
+    (tmp_path / "run 1").mkdir()
+    with pytest.raises(UserError, match="is a folder") as caught:
+        compare([tmp_path / "run 1"], ref=tmp_path / "ref")
+    assert f"--model {shlex.quote(str(tmp_path / 'run 1'))} --input" in caught.value.hint
 
 
 def test_a_folder_is_no_system(outputs):

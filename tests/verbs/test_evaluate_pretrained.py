@@ -7,6 +7,7 @@ import torch
 
 from regard.errors import UserError
 from regard.verbs.evaluate import evaluate
+from regard.verbs.shared.pretrained_recipe import evaluated_recipe
 from regard.weights.model_folder import load_model
 
 TEXT = "To be, or not to be:\nthat is the question.\n"
@@ -27,6 +28,11 @@ def test_the_perplexity_is_that_of_its_tokens(decoder_folder, tmp_path, begin):
     loss = torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:])).item()
     assert scores["perplexity"].value == pytest.approx(math.exp(loss), rel=1e-4)
     assert "|block:64|" in scores["perplexity"].signature
+
+
+def test_windows_are_no_longer_than_those_of_training(decoder_folder):
+    model = load_model(decoder_folder(positions="learned", max_positions=64, trained_length=32))
+    assert evaluated_recipe(model, "text.txt").recipe.task.block == 32
 
 
 def test_without_a_text_there_is_nothing_to_score(decoder_folder):

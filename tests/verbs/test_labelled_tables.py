@@ -14,7 +14,7 @@ from regard.verbs.new import new
 from regard.verbs.proposals.columns import Roles, roles_of
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.pretrained_recipe import evaluated_recipe
-from regard.verbs.shared.settings import load_recipe
+from regard.verbs.shared.settings import load_recipe, recipe_from
 from regard.verbs.shared.test_data_settings import with_table
 from regard.verbs.tasks.kinds import task_kind
 from regard.verbs.tasks.task import settings_of_test_data
@@ -75,6 +75,25 @@ def test_a_csv_file_is_evaluated_by_its_own_columns(tmp_path, columns):
     pairs = [(pair.source, pair.target) for pair in open_labelled(test, LinePolicy(), tmp_path)]
     assert pairs[:2] == [("the film 0 is dull", "good"), ("the film 1 is fine", "bad")]
     assert len(pairs) == 60
+
+
+@pytest.mark.parametrize("columns", [("review",), ("id", "review", "rating")])
+@pytest.mark.parametrize("file", ["b.jsonl", "a.csv"])
+def test_the_columns_of_labelled_texts_are_two(tmp_path, columns, file):
+    source = load_recipe(new(reviews(tmp_path / "a.csv"), out=tmp_path / "a.toml").recipe)
+    with pytest.raises(UserError, match="for labelled texts") as refused:
+        with_table(source, str(tmp_path / file), columns)
+    assert "name two columns: text and label" in refused.value.hint
+
+
+@pytest.mark.parametrize("columns", [(), ("text", "label")])
+def test_labelled_texts_of_a_masked_language_model_may_be_in_another_format(tmp_path, columns):
+    labelled = {"file": "train.txt", "format": "labelled"}
+    table = {"name": "masked", "task": {"kind": "masked_language_model"}, "data": {"train": labelled}}
+    source = recipe_from(table, "", tmp_path, "recipe")
+    changed, _ = with_table(source, str(write(tmp_path / "a.csv", ["text,label", "a,x", "b,y"])), columns)
+    corpus = open_labelled(changed.recipe.data.test, LinePolicy(), tmp_path)
+    assert [pair.source for pair in corpus] == ["a", "b"]
 
 
 def test_other_data_than_tables_stay_as_they_are_and_have_no_columns(tmp_path):

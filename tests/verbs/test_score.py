@@ -50,6 +50,14 @@ def test_files_that_are_not_aligned_and_lines_too_long_are_refused(untrained, fi
         score(model=untrained, src=src, ref=long)
 
 
+def test_files_are_checked_before_a_model_is_loaded(tmp_path, files):
+    [pairs] = files(pairs=["1\t2"])
+    with pytest.raises(DataError, match="no such file"):
+        score(model=tmp_path / "no-model", data=tmp_path / "none")
+    with pytest.raises(UserError, match="two files, or pairs from one"):
+        score(model=tmp_path / "no-model", data=pairs, src=pairs)
+
+
 def test_a_language_model_is_refused_before_its_text_is_read_as_pairs(decoder_folder, files):
     [text] = files(text=["a line", "another"])
     with pytest.raises(FolderError, match="is a language model") as refused:

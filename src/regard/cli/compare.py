@@ -24,8 +24,8 @@ from regard.verbs.shared.tokenize import Tokenize
 @click.option(
     "--labels/--no-labels",
     default=None,
-    help="Each line is the label of a class: compare accuracies. [default: if the files share few different"
-    " lines]",
+    help="Each line is the label of a class: compare accuracies. [default: if the files have 20 lines"
+    " or more, of which few differ]",
 )
 @options.as_json
 @options.runtime

@@ -7,26 +7,29 @@ from typing import Any, TypeVar
 from regard.cli.job_options import Place, path_of
 from regard.cli.text_command import write_to
 from regard.errors import UserError
-from regard.verbs.shared.file_formats import TableOutput, table_output
+from regard.verbs.shared.file_formats import TableOutput, table_output, without_lines
 from regard.verbs.shared.text_options import ShardOptions
 
 Answer = TypeVar("Answer")
 
 
 def table_of_output(
-    sharding: ShardOptions, output: Place | None, *, as_json: bool, top: int = 1
+    sharding: ShardOptions, output: Place | None, *, as_json: bool, top: int | None = None
 ) -> TableOutput | None:
     """The kind of table that is written without a job; None: lines, to standard output.
+
+    `top` is the value of --top; None if the command has no such option.
 
     Raises:
         UserError: --output or --into is given, and no table is written.
     """
     if sharding.is_job:
         return None
-    table = table_output(output, sharding.column, as_json=as_json, n_best=top)
+    option = "" if top is None else "--top"
+    table = table_output(output, sharding.column, as_json=as_json, n_best=top or 1, option=option)
     for name, value in (("--output", output), ("--into", sharding.into)):
         if value is not None and (table is None or output is None):
-            hint = "give --input TABLE --column NAME --output FILE.csv, without --json and --top"
+            hint = f"give --input TABLE --column NAME --output FILE.csv, {without_lines(option)}"
             raise UserError(f"{name} is for --shard and --on, and for a table that is written", hint)
     return table
 

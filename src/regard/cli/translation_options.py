@@ -59,7 +59,7 @@ def table_of_output(
     """
     if sharding.is_job or isinstance(output, str):
         return None
-    table = table_output(output, sharding.column, as_json=as_json, n_best=n_best)
+    table = table_output(output, sharding.column, as_json=as_json, n_best=n_best, option="--n-best")
     if sharding.into is not None and table is None:
         hint = "give --input TABLE --column NAME --output FILE.csv"
         raise UserError("--into is for --shard and --on, and for a table that is written", hint)

@@ -21,6 +21,8 @@ from regard.errors import DataError, did_you_mean
 
 TableFormat = Literal["csv", "tsv", "jsonl", "labelled"]
 
+MAX_CLASSES = 500
+MAX_LABEL_LENGTH = 40  # mean characters of a label
 SAMPLED_RECORDS = 1000  # records that are examined to detect a header and the delimiter
 DELIMITERS = ",;\t|"  # of a CSV file, the most usual first
 SUFFIXES: dict[str, TableFormat] = {

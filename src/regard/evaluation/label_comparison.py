@@ -4,23 +4,24 @@ import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+from regard.data.tables import MAX_CLASSES, MAX_LABEL_LENGTH
 from regard.errors import DataError
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.proportion import wilson_interval
 from regard.evaluation.translation import Comparison, SystemScore, refuse_no_system
 
-MAX_CLASSES = 500
-MAX_LABEL_LENGTH = 40  # mean characters of a line
+MIN_LINES = 20  # fewer lines may be alike by chance
 LINES_OF_CLASS = 2  # on average, at least
 
 
 def are_labels(files: Sequence[Sequence[str]]) -> bool:
-    """True if aligned lines look like labels: all files share a few different, short lines."""
+    """True if aligned lines, 20 or more, look like labels: all share a few different, short lines."""
     different = {line.strip() for lines in files for line in lines}
     lines = min(map(len, files), default=0)
     characters = sum(len(line.strip()) for each in files for line in each)
     return (
-        0 < len(different) <= min(MAX_CLASSES, lines / LINES_OF_CLASS)
+        lines >= MIN_LINES
+        and len(different) <= min(MAX_CLASSES, lines / LINES_OF_CLASS)
         and "" not in different
         and characters <= MAX_LABEL_LENGTH * sum(map(len, files))
     )

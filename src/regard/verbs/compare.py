@@ -1,5 +1,6 @@
 """Compare: scores of several systems' outputs, and the significance of their differences."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -53,7 +54,8 @@ def compare(
         tokenize: sacreBLEU's tokeniser; "auto" is the one for the references' script, "none" is for text that
             is tokenised already.
         lowercase: ignore case; learned metrics never do.
-        labels: True if each line is the label of a class; None: if all files share a few different lines.
+        labels: True if each line is the label of a class; None: if all files share a few different lines,
+            and have 20 or more.
 
     Raises:
         DataError: there is no file, one is named twice, files are not aligned, or the tokeniser cannot be
@@ -103,6 +105,6 @@ def _refuse_folders(systems: Sequence[str]) -> None:
         if Path(name).is_dir():
             raise UserError(
                 f"{name} is a folder; a system is a file of its outputs, one a line",
-                f"write them first: regard translate --model {name} --input FILE --output OUT, or the labels"
-                " of regard classify",
+                f"write them first: regard translate --model {shlex.quote(name)} --input FILE --output OUT,"
+                " or the labels of regard classify",
             )

@@ -232,7 +232,7 @@ class Generator(TextVerb[Asked, PromptContinuations]):
         strategy = self._strategy
         if self.num > 1:
             raise ConfigError(
-                f"only a single text can be streamed, not num = {self.num}",
+                f"only a single text can be streamed, not --num {self.num}",
                 "leave out --num, or --stream",
             )
         if not isinstance(strategy, DecodingLoop) or strategy.n_best > 1:

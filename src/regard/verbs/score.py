@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.data.files import locate
 from regard.decoding.scoring import ForcedScore, forced_scores
 from regard.decoding.settings import GenerationSettings
 from regard.errors import DataError, FolderError, UserError
@@ -161,20 +162,16 @@ def score(
         UserError: there is neither a pair of files nor one file of pairs, or both.
         FolderError: the model does not translate.
     """
+    files = _existing_files(data, src, ref, columns)
     loaded = open_model(model, runtime)
     _refuse_other_models(loaded)
-    if data is not None and src is None and ref is None:
-        sources, targets = pairs_of(data, [str(each) for each in columns])
-        names = f"{data}, pair ", f"{data}, pair "
-    elif data is None and not columns and src is not None and ref is not None:
-        sources, targets = (lines_of(each, tables=PAIRS_IN_ONE_FILE) for each in (src, ref))
-        check_aligned(sources, [targets], str(src))
-        names = f"{src}:", f"{ref}:"
+    if len(files) == 1:
+        sources, targets = pairs_of(files[0], [str(each) for each in columns])
+        names = [f"{data}, pair "] * 2
     else:
-        raise UserError(
-            "score reads sources and translations from two files, or pairs from one",
-            "give src and ref (--src FILE --ref FILE), or data (--data FILE), whose columns may be named",
-        )
+        sources, targets = (lines_of(each, tables=PAIRS_IN_ONE_FILE) for each in files)
+        check_aligned(sources, [targets], str(src))
+        names = [f"{each}:" for each in files]
     for name, lines in zip(names, (sources, targets), strict=True):
         _refuse_long(name, lines)
     tags = tags_of(loaded, options)
@@ -182,6 +179,24 @@ def score(
         tags.warn([source], f"{names[0]}{number}")
     found = pair_scores(loaded, list(zip(sources, targets, strict=True)), options)
     return PairScores(model=loaded.path, scores=found)
+
+
+def _existing_files(
+    data: str | Path | None, src: str | Path | None, ref: str | Path | None, columns: Sequence[str | int]
+) -> list[str | Path]:
+    """The file of pairs, or those of sources and of translations, before a model is loaded."""
+    if data is not None and src is None and ref is None:
+        files = [data]
+    elif data is None and not columns and src is not None and ref is not None:
+        files = [src, ref]
+    else:
+        raise UserError(
+            "score reads sources and translations from two files, or pairs from one",
+            "give src and ref (--src FILE --ref FILE), or data (--data FILE), whose columns may be named",
+        )
+    for file in files:
+        locate(str(file), Path(), once=True)
+    return files
 
 
 def _refuse_other_models(loaded: LoadedModel) -> None:

@@ -11,6 +11,8 @@ from regard.errors import DataError, RecipeError, UserError
 from regard.verbs.new import new
 from regard.verbs.proposals import images as proposals
 from regard.verbs.proposals.images import image_size
+from regard.verbs.proposals.input_files import input_files
+from regard.verbs.proposals.task_detection import detect_task
 from regard.verbs.proposals.training_speed import Speed
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.train import train
@@ -175,6 +177,11 @@ def test_too_few_images_and_classes_are_refused(photos, timed):
     with pytest.raises(DataError, match="no training image has the class 'crouching'"):
         new("photos/train", valid="other", out="x")
     assert not (photos / "x.toml").exists()
+
+
+def test_a_text_beside_the_classes_does_not_make_a_folder_of_images_one_of_texts(photos):
+    (photos / "photos/train/README.txt").write_text("photographs\n")
+    assert detect_task(input_files("photos/train"), None, ()).task == "images"
 
 
 def test_a_folder_is_for_images_alone(photos, timed):

@@ -52,6 +52,20 @@ def test_a_text_beside_the_instruction_is_not_lost_silently(tmp_path, more, task
     assert roles_of(none, None, ()) == pair("instruction", "response")
 
 
+@pytest.mark.parametrize("length", [1, 9])
+@pytest.mark.parametrize("names", [("prompt", "response"), ("instruction", "output")])
+def test_answers_with_a_label_are_refused_and_those_with_a_topic_are_a_pair(tmp_path, names, length):
+    def long(number):
+        return reply(number) * length
+
+    both = dict(zip(names, (text, long), strict=True))
+    table = table_of(tmp_path, **both, label=few)
+    with pytest.raises(DataError, match=f"'{names[0]}' and '{names[1]}' are two texts with 'label'"):
+        roles_of(table, None, ())
+    assert roles_of(table, "translation", ()) == pair(*names)
+    assert roles_of(table_of(tmp_path, **both, category=few), None, ()) == pair(*names)
+
+
 def test_one_instruction_for_all_inputs_says_nothing(tmp_path):
     table = table_of(tmp_path, instruction=lambda number: "Answer.", input=text, output=reply)
     assert roles_of(table, None, ()) == pair("input", "output")

@@ -16,7 +16,8 @@ def folder(tmp_path):
     (tmp_path / "texts").mkdir()
     for number in range(30):
         (tmp_path / "texts" / f"{number:02}.txt").write_text(f"chapter {number}\n{LINE * 5}")
-    (tmp_path / "texts" / ".hidden.txt").write_text("hidden")
+    for hidden in (".hidden.txt", ".hidden.png"):
+        (tmp_path / "texts" / hidden).write_text("hidden")
     return tmp_path / "texts"
 
 

@@ -107,6 +107,11 @@ def test_missing_weights_are_fresh_and_surplus_weights_are_not_used(trained, beg
     assert "encoder.blocks.0.feed_forward" in left
 
 
+def test_what_makes_most_weights_fresh_is_named_without_dropout(trained, begun, capsys):
+    begun(pairs("reverse", model={"init": str(trained), "d_ff": 512, "dropout": 0.3}))
+    assert "as [model] has d_ff: to train that model" in " ".join(capsys.readouterr().err.split())
+
+
 def test_the_option_replaces_a_preset_and_a_path_in_the_recipe_is_relative_to_it(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "model")
     recipe = write(tmp_path / "a.toml", pairs("reverse", model={"preset": "base"}))

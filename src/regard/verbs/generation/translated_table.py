@@ -57,7 +57,7 @@ class TranslatedTable:
                     f"{file}: lists under {names} are left out, which no cell can have; JSON Lines can:"
                     " --output FILE.jsonl"
                 )
-            if table.named:
+            if table.named or kind == "jsonl":  # whose keys are numbers if the table has no names
                 taken = next((name for name in (into, *more) if name in table.names), None)
         if taken is not None:
             place = file if line is None else f"{file}:{line}"

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from regard.data.image_files import has_image_name
-from regard.data.tables import LABEL_NAMES, Table, is_number
+from regard.data.tables import LABEL_NAMES, MAX_CLASSES, MAX_LABEL_LENGTH, Table, is_number
 
 SAMPLED_RECORDS = 20_000  # at the beginning of a table
-MAX_CLASSES = 500
-MAX_LABEL_LENGTH = 40  # mean characters of a label
 _FORMATTED = re.compile(  # 1,007.50 and $ 5 and 12 %: numbers that `float` does not read
     r"\s*[-+]?[$€£¥]?\s?(\d+|\d{1,3}([,.'\u00a0\u202f ]\d{3})+)([,.]\d+)?\s?[%$€£¥]?\s*"
 )

@@ -20,13 +20,13 @@ from regard.errors import DataError
 from regard.verbs.proposals.column_statistics import CellKind, Column, columns_of
 from regard.verbs.proposals.questions import answered_questions
 from regard.verbs.proposals.refused_columns import (
+    SIMILAR,
     formatted_numbers,
     refuse_formatted_target,
     refuse_labelled_pairs,
     refuse_three_columns,
 )
 
-SIMILAR = 1 / 3  # the mean length of the shorter of two texts of a pair, at least, as a share of the longer
 SUMMARY_NAMES = ("summary", "headline", "highlights", "abstract")
 
 TableTask = Literal["images", "translation", "classification", "regression", "language_model"]
@@ -54,7 +54,6 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
         named = [columns[index] for index in indices]
         if task in (None, "classification", "regression"):
             refuse_three_columns(named)
-        if task in (None, "classification", "regression"):
             named = _text_first(named)
         given, task = task, task or _task_of_columns(named, table)
         needed = 1 if task == "language_model" else 2
@@ -66,7 +65,7 @@ def roles_of(table: Table, task: TableTask | None, wanted: Sequence[str]) -> Rol
                 "name one column, the text" if needed == 1 else "name two columns: --columns FIRST,SECOND",
             )
         return Roles(task=task, columns=_distinct(named, columns))
-    if task in (None, "translation") and (found := answered_questions(table.path, columns)):
+    if task in (None, "translation") and (found := answered_questions(table.path, columns, task)):
         return Roles(task="translation", columns=_distinct(found, columns))
     if task in (None, "classification", "regression"):
         refuse_labelled_pairs(table.path, columns)

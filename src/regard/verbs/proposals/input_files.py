@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.files import locate, refuse_compressed
+from regard.data.image_files import has_image_name
 from regard.errors import DataError, RecipeError
 
 HEAD_BYTES = 1 << 16  # bytes at the beginning of a file that must be text
@@ -105,6 +106,12 @@ def text_files(folder: Path, *, within: bool) -> tuple[str, ...]:
     found = folder.rglob("*.txt") if within else folder.glob("*.txt")
     inside = (path.relative_to(folder) for path in sorted(found) if path.is_file())
     return tuple(str(folder / path) for path in inside if not any(part[0] == "." for part in path.parts))
+
+
+def has_images(folder: Path) -> bool:
+    """True if a file in a folder, or in those within it, is named as an image; hidden ones do not count."""
+    images = (path.relative_to(folder) for path in folder.rglob("*") if has_image_name(path))
+    return any(all(part[0] != "." for part in path.parts) for path in images)
 
 
 def _names(files: Paths) -> tuple[str, ...]:

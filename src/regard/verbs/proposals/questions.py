@@ -9,13 +9,14 @@ from regard.verbs.proposals.column_statistics import Column
 
 FEW_ANSWERS = 20  # so few different answers, such as yes and no, are classes
 MORE_NAMES = ("input", "context")  # what is read beside a question
+TOPIC_NAMES = ("category", "topic", "tag")  # labels of what a pair is about, not of how good an answer is
 
 
-def answered_questions(path: Path, columns: Sequence[Column]) -> list[Column]:
+def answered_questions(path: Path, columns: Sequence[Column], task: str | None = None) -> list[Column]:
     """The question and the answer, by their names; empty if there are none.
 
-    Answers of which there are few different ones are labels, and so is a column called as a label beside a
-    question.
+    Answers of which there are few different ones are labels. Unless the `task` is known, pairs with a column
+    called as a label are none to translate; beside a prompt or an instruction, a topic is not such a label.
 
     Raises:
         DataError: a second column is read beside the question.
@@ -26,7 +27,8 @@ def answered_questions(path: Path, columns: Sequence[Column]) -> list[Column]:
     answer = next((each for each in answers if _is_text(each)), None)
     if question is None or answer is None:
         return []
-    if question.short_name == "question" and not set(LABEL_NAMES).isdisjoint(filled):
+    topics = () if question.short_name == "question" else TOPIC_NAMES
+    if task is None and not set(LABEL_NAMES).difference(topics).isdisjoint(filled):
         return []
     if more := next((filled[name] for name in MORE_NAMES if name in filled), None):
         raise DataError(

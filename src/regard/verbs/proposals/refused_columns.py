@@ -1,10 +1,12 @@
 """Columns that no task reads: pairs of texts with a label, and numbers in another notation."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from regard.data.tables import (
+    ANSWER_NAMES,
     LABEL_NAMES,
     OTHER_NAMES,
     SOURCE_NAMES,
@@ -14,13 +16,14 @@ from regard.data.tables import (
 )
 from regard.errors import DataError
 from regard.verbs.proposals.column_statistics import Column
+from regard.verbs.proposals.questions import TOPIC_NAMES
 
 _JOIN = (
     "join both texts in one column, as in 'FIRST || SECOND', and name it and the label: --columns TEXT,LABEL"
 )
 _PAIRS = (("premise", "hypothesis"), ("query", "passage"), ("claim", "evidence"))
 _NUMBERED = re.compile(r"(.*?)[\W_]*([12ab])")  # sentence1 and sentence2, text_a and text_b
-_SIMILAR = 1 / 3  # the mean length of the shorter of two texts, at least, as a share of the longer
+SIMILAR = 1 / 3  # the mean length of the shorter of two texts of a pair, at least, as a share of the longer
 
 
 def refuse_three_columns(named: Sequence[Column]) -> None:
@@ -43,8 +46,13 @@ def refuse_labelled_pairs(path: Path, columns: Sequence[Column]) -> None:
     label = next((each for each in columns if each.short_name in LABEL_NAMES), None) or next(
         iter(labels), None
     )
-    pair = label and (_named_pair(columns) or (label.short_name in LABEL_NAMES and _similar_texts(columns)))
-    if label is None or not pair:
+    if label is None:
+        return
+    pair = _named_pair(columns)
+    if label.short_name in LABEL_NAMES:
+        answered = None if label.short_name in TOPIC_NAMES else _answered_prompt(columns)
+        pair = pair or answered or _similar_texts(columns)
+    if not pair:
         return
     first, second = (each.name for each in pair)
     raise DataError(
@@ -90,6 +98,13 @@ def _named_pair(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     return None
 
 
+def _answered_prompt(columns: Sequence[Column]) -> tuple[Column, Column] | None:
+    """A prompt or an instruction, and the text that answers it."""
+    texts = {each.short_name: each for each in columns if each.kind == "text"}
+    names = itertools.product(("prompt", "instruction"), (*ANSWER_NAMES, *TARGET_NAMES))
+    return next(((texts[one], texts[two]) for one, two in names if one in texts and two in texts), None)
+
+
 def _similar_texts(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     """The only two texts, if their lengths are similar and their names do not say which one is read."""
     texts = [
@@ -104,4 +119,4 @@ def _similar_texts(columns: Sequence[Column]) -> tuple[Column, Column] | None:
     known = sum(each.short_name in TEXT_NAMES for each in texts)
     known = known or sum(not {*re.split(r"[\W_]+", each.short_name)}.isdisjoint(TEXT_NAMES) for each in texts)
     lengths = sorted(each.mean_length for each in texts)
-    return (texts[0], texts[1]) if known != 1 and lengths[0] >= _SIMILAR * lengths[1] else None
+    return (texts[0], texts[1]) if known != 1 and lengths[0] >= SIMILAR * lengths[1] else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from regard.counted import counted
-from regard.data.chats import refuse_chats
+from regard.data.chats import MESSAGES, refuse_chats
 from regard.data.tables import (
     LABEL_NAMES,
     SUFFIXES,
@@ -20,7 +20,7 @@ from regard.data.tables import (
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of
-from regard.verbs.proposals.input_files import InputFiles, path_of, text_files
+from regard.verbs.proposals.input_files import InputFiles, has_images, path_of, text_files
 
 MOST_NAMED = 5  # columns that are not used
 
@@ -58,8 +58,9 @@ def detect_task(files: InputFiles, task: str | None, columns: Sequence[str]) -> 
 
 def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]) -> DetectedTask:
     if len(files.train) == 1 and files.path("train").is_dir() and wanted in (None, "language_model"):
-        found = text_files(files.path("train"), within=wanted is not None)
-        if found or wanted is not None:
+        folder = files.path("train")
+        found = text_files(folder, within=wanted is not None)
+        if wanted is not None or (found and not has_images(folder)):
             if columns:
                 raise RecipeError("a folder of texts has no columns", "leave out --columns")
             reading = f"language_model ({counted(len(found), '.txt file')}, each a text)"
@@ -94,7 +95,7 @@ def _detected(files: InputFiles, wanted: TaskName | None, columns: Sequence[str]
                 f"{path} is running text, which has no columns", "leave out --columns, or set --task"
             )
         return DetectedTask(task="language_model", reading="language_model (running text)")
-    if kind == "jsonl":
+    if kind == "jsonl" and (not columns or not set(MESSAGES).isdisjoint(columns)):
         refuse_chats(path)
     table = open_table(path, kind)
     lists = list_keys(path) if kind == "jsonl" else ()

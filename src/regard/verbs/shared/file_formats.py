@@ -123,9 +123,11 @@ def note_markup(file: str | Path) -> None:
 
 
 def table_output(
-    output: str | Path | None, column: str | None, *, as_json: bool, n_best: int
+    output: str | Path | None, column: str | None, *, as_json: bool, n_best: int = 1, option: str = ""
 ) -> TableOutput | None:
     """The kind of table that is written: that of which a `column` is read, with one more; None: lines.
+
+    `option` is the command's option for `n_best`, if it has one.
 
     Raises:
         UserError: lines would be written into a file that is called CSV or JSON Lines.
@@ -141,9 +143,14 @@ def table_output(
         )
         raise UserError(
             f"{output}: a table is written from a table alone, with one answer for each record",
-            f"give --input TABLE --column NAME, without --json, --n-best and --top; {others}",
+            f"give --input TABLE --column NAME, {without_lines(option)}; {others}",
         )
     return None
+
+
+def without_lines(option: str) -> str:
+    """The options to leave out for a table, to end a hint: --json, and `option`, for more answers."""
+    return f"without --json and {option}" if option else "without --json"
 
 
 def refuse_line_options(file_format: FileFormat, *, as_json: bool, n_best: int) -> None:

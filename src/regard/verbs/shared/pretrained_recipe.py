@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from regard.data.tables import SUFFIXES
+from regard.data.tables import format_by_name
 from regard.errors import UserError
 from regard.models.decoder_only import DecoderOnly
 from regard.recipe import read_toml
@@ -46,10 +46,8 @@ def _table_of(loaded: LoadedModel) -> Callable[[LoadedModel, str], dict[str, Any
 
 def _language_model(loaded: LoadedModel, data: str) -> dict[str, Any]:
     """Windows of the model's own length; of JSON Lines the texts are the documents, else a file is one."""
-    suffix = Path(data.lower().removesuffix(".gz")).suffix
-    document = "record" if SUFFIXES.get(suffix) == "jsonl" else "file"
-    config = cast(DecoderOnly, loaded.model).config
-    limit = config.max_positions if config.positions == "learned" else config.trained_length
+    document = "record" if format_by_name(Path(data)) == "jsonl" else "file"
+    limit = cast(DecoderOnly, loaded.model).trained_length
     return {
         "task": {"kind": "language_model", "block": min(limit or USUAL, LONGEST)},
         "data": {"train": {"file": "", "document": document}, "valid": {"file": data, "document": document}},

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from regard.counted import counted
 from regard.data.files import locate
 from regard.data.labelled import LabelledSettings, LabelledTable
 from regard.data.tables import format_by_name, open_table
@@ -47,8 +48,8 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
     label are found by name or content, unless `columns` names them, and texts without a label are skipped.
 
     Raises:
-        UserError: the recipe reads no labelled texts, but `columns` are given. DataError: the columns cannot
-            be detected, or do not exist.
+        UserError: the recipe reads no labelled texts, but `columns` are given; or they are not two.
+        DataError: the columns cannot be detected, or do not exist.
     """
     parts: Any = getattr(source.recipe, "data", None)
     files = [each for part in ("test", "train") if (each := getattr(parts, part, None)) is not None]
@@ -63,15 +64,20 @@ def with_table(source: RecipeFile, data: str | None, columns: Sequence[str]) -> 
         )
     if settings is None or data is None:
         return source, data
+    if columns and len(columns) != 2:
+        raise UserError(
+            f"{counted(len(columns), 'column')} named for labelled texts",
+            "name two columns: text and label (--columns TEXT,LABEL)",
+        )
     kind = format_by_name(Path(data))
     has_own_columns = kind == "csv" or kind not in (None, settings.format)
     if not columns and not has_own_columns:
         return source, data
-    settings = settings.of_file(str(locate(data, Path(), once=True).resolve()))
-    if has_own_columns:
-        columns = _columns(settings, source, columns)
-    text, label = columns
-    parts = dataclasses.replace(parts, test=settings.with_columns(text, label))
+    table = settings.of_file(str(locate(data, Path(), once=True).resolve()))
+    if has_own_columns and cast(Any, source.recipe).task.kind in ("classification", "regression"):
+        columns = _columns(table, source, columns)
+    text, label = columns or (settings.text_field or "text", settings.label_field or "label")
+    parts = dataclasses.replace(parts, test=table.with_columns(text, label))
     return dataclasses.replace(source, recipe=dataclasses.replace(source.recipe, data=parts)), None
 
 

@@ -16,6 +16,7 @@ from regard.data.documents import DocumentSettings
 from regard.data.examples import Examples, OrderedExamples
 from regard.data.loader import Loader
 from regard.data.process_share import ProcessShare
+from regard.data.tables import format_by_name
 from regard.distributed.group import SINGLE, Group
 from regard.errors import RecipeError
 from regard.evaluation.class_scores import ClassScore
@@ -171,7 +172,7 @@ def settings_of_test_data(recipe: Any, loaded: LoadedModel, data: str | None, ba
         if isinstance(train, tuple):  # several corpora, perhaps of several formats
             train = data_settings.valid or train[0]
         settings = data_settings.test or train or data_settings.valid
-        is_csv = Path(data.lower().removesuffix(".gz")).suffix == ".csv"
+        is_csv = format_by_name(Path(data)) == "csv"
         if is_csv and isinstance(settings, DocumentSettings | ConlluSettings):
             kind = "text" if isinstance(settings, DocumentSettings) else "CoNLL-U"
             raise RecipeError(

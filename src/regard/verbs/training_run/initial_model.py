@@ -235,9 +235,8 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
             f"name another model, or set model.kind to {start.kind!r} if the task can train it",
         )
     changed = [
-        f"{name} = {value!r} instead of {start.settings[name]!r}"
-        for name, value in recipe.model.items()
-        if name in start.settings and value != start.settings[name] and not name.endswith("dropout")
+        f"{name} = {recipe.model[name]!r} instead of {start.settings[name]!r}"
+        for name in _changed_settings(recipe.model, start)
     ]
     if changed:
         say(f"model: differs from {start.path}: {'; '.join(changed)}")
@@ -252,6 +251,15 @@ def _with_shape(source: RecipeFile, start: InitialModel, say: Say) -> RecipeFile
         settings[OUTPUT_BIAS] = True
     model = {**recipe.model, "init": settings}
     return dataclasses.replace(source, recipe=dataclasses.replace(recipe, model=model))
+
+
+def _changed_settings(model: Mapping[str, Any], start: InitialModel) -> list[str]:
+    """The settings of [model] that differ from the pretrained model's, apart from dropout."""
+    return [
+        name
+        for name, value in model.items()
+        if start.settings.get(name, value) != value and not name.endswith("dropout")
+    ]
 
 
 def _copy_tokenizers(
@@ -317,7 +325,7 @@ def _warning_of_shape(
     """A warning if most weights are fresh because [model] describes another model than the pretrained one."""
     tensors = model_tensors(model)
     share = sum(tensors[name].numel() for name in fresh) / sum(map(torch.numel, tensors.values()))
-    own = [name for name, value in source.recipe.model.items() if start.settings.get(name, value) != value]
+    own = _changed_settings(source.recipe.model, start)
     if share < MOSTLY_FRESH or not own:
         return None
     return (
