@@ -26,6 +26,11 @@ def test_what_an_error_is_for_a_client(error, status, code, retry_after):
     assert problem_of(found) is found
 
 
+def test_hints_for_a_command_name_the_fields_of_a_request():
+    found = problem_of(ConfigError("--top-k is 0", "leave out --num, or a --- b, or pre--fix"))
+    assert (found.message, found.hint) == ("top_k is 0", "leave out num, or a --- b, or pre--fix")
+
+
 def test_a_problem_is_one_line():
     assert HttpProblem(400, "wrong").text == "wrong"
     assert HttpProblem(400, "wrong", "do it").text == "wrong; do it"

@@ -48,7 +48,7 @@ def problem_of(error: RegardError) -> HttpProblem:
 
 
 def _of_fields(text: str) -> str:
-    """A message with the names of fields in place of the command's options: beam_size for --beam-size."""
+    """A message with the names of fields in place of the options of the command: top_k for --top-k."""
     return re.sub(r"(?<![\w-])--([a-z][a-z-]+)", lambda found: found[1].replace("-", "_"), text)
 
 
