@@ -51,6 +51,12 @@ class Work:
     regard_settings: dict[str, Any] = field(default_factory=dict)
     ctranslate_settings: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def warm_up(self) -> dict[str, Any]:
+        """The arguments of a call that is not measured: of few sentences."""
+        count = self.arguments.get("count")
+        return self.arguments if count is None else {**self.arguments, "count": min(count, 64)}
+
 
 def main() -> None:
     program.limit_threads()

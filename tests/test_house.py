@@ -51,6 +51,7 @@ ONLY_IN = {  # third-party package -> where it may be imported; torch, numpy and
     "tokenizers": (
         "data/tokenizer.py",
         "data/tokenizer_training.py",
+        "data/cached_words.py",
         "exports/onnx_files/",  # a loop that is copied into exports
         "exports/web_characters.py",
     ),

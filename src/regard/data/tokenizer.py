@@ -19,10 +19,13 @@ from pathlib import Path
 
 import tokenizers
 
+from regard.data.cached_words import CachedWords
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import SPECIALS, UNK, UNMATCHED, tokenizer_kind, validate
 from regard.data.tokenizer_pretrained import SpecialTokens, with_special_tokens
 from regard.errors import DataError, FolderError
+
+MANY = 2000  # texts, from which on it pays to remember the ids of words
 
 
 class Tokenizer:
@@ -34,6 +37,8 @@ class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         backend.encode_special_tokens = True  # the file does not keep it
         self._backend = backend
+        self._encoded = 0  # texts
+        self._words: tuple[CachedWords | None] | None = None
         self._spelling: tokenizers.Tokenizer | None = None  # the same; reads special tokens in a text
         special = _special_tokens(backend)
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = (
@@ -94,12 +99,24 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of several texts, without bos and eos."""
+        known = self._of_known_words(texts)
+        others = [text for text, ids in zip(texts, known, strict=True) if ids is None]
         with translated_panics("encode this text"):
             try:
-                found = self._backend.encode_batch_fast(list(texts), add_special_tokens=False)
+                found = iter(self._backend.encode_batch_fast(others, add_special_tokens=False))
             except TypeError as error:
                 raise _surrogate(texts) from error
-        return [[*self.prefix, *self._known(encoding.ids)] for encoding in found]
+        return [[*self.prefix, *(self._known(next(found).ids) if ids is None else ids)] for ids in known]
+
+    def _of_known_words(self, texts: Sequence[str]) -> Sequence[list[int] | None]:
+        """The ids of texts by words that were seen, once many texts are encoded; None: the library's turn."""
+        self._encoded += len(texts)
+        if self._encoded < MANY:
+            return [None] * len(texts)
+        if self._words is None:
+            self._words = (CachedWords.of(self._backend),)
+        [words] = self._words
+        return [None] * len(texts) if words is None else [words.encode(text) for text in texts]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The characters of each id of `encode(text)`: begin, and end excluded; of a prefix none."""
