@@ -185,7 +185,7 @@ def row(work: Work, count: int) -> dict[str, Any]:
             count,
             work.arguments,
             call=work.call,
-            warm_up=work.arguments,
+            warm_up=work.warm_up,
             again=False,
             say=lambda _: None,
         )
