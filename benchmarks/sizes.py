@@ -143,7 +143,6 @@ def of_prompts(quick: bool) -> Iterator[Work]:
         "32 prompts of 64 tokens, 64 new": [64] * 32,
         "8 prompts of 64 tokens, 64 new": [64] * 8,
         "128 prompts of 64 tokens, 64 new": [64] * 128,
-        "512 prompts of 64 tokens, 64 new": [64] * 512,
     }
     for name, each in list(lengths.items())[: 1 if quick else None]:
         yield Work(
