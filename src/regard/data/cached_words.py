@@ -13,7 +13,7 @@ import tokenizers
 
 from regard.data.tokenizer_file import PIECE_PATTERN, PIECES_AND_DIGITS
 
-MOST_WORDS = 50_000  # that are kept, in some 12 MB; then the collection begins anew
+MOST_WORDS = 50_000  # that are kept, in some 12 MB; then all are dropped
 LETTERS = (
     "A-Za-zÀ-ÖØ-öø-\u012f\u0131-\u017f"  # which NFC leaves as they are, and both libraries lowercase alike
 )
