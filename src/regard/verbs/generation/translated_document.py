@@ -6,7 +6,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from regard import console
 from regard.documents.html_page import HtmlPage
-from regard.documents.markdown import Markdown
 from regard.documents.subtitle_cues import Subtitles
 from regard.errors import DataError
 from regard.inspection.alignment import attentions_to_source
@@ -67,6 +66,8 @@ def translated_document(
     if document_format == "html":
         page = HtmlPage(content, whole=whole, keeps=translator.keeps_in_documents)
     elif document_format == "markdown":
+        from regard.documents.markdown import Markdown  # its parser is slow to import
+
         page = Markdown(content, whole=whole)
     else:
         page = Subtitles(content, document_format, whole=whole)

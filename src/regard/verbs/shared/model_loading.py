@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from regard import console
+from regard.decoding.pool import one_thread
 from regard.errors import FolderError
 from regard.models.config import ModelConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
@@ -19,7 +20,6 @@ from regard.verbs.shared.unfinished_run import unfinished
 from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.huggingface_files import is_huggingface
 from regard.weights.model_folder import LoadedModel, load_model, read_config_class
-from regard.weights.pretrained import huggingface_config_class, load_pretrained
 
 MODEL_USES = {  # kind of model -> what it does, and the command
     "encoder_decoder": "translates: `regard translate --model {path}`",
@@ -77,6 +77,7 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     )
 
 
+@one_thread()  # several wait for each other at each of many small tensors, for seconds on a busy machine
 def load_named_model(model: str | Path | None, device: torch.device) -> LoadedModel:
     """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
     path = model_path(model) if model is not None else included_model()
@@ -87,6 +88,8 @@ def load_named_model(model: str | Path | None, device: torch.device) -> LoadedMo
         loaded = load_model(path, device)
         _warn_of_symmetric_alibi(loaded)
         return loaded
+    from regard.weights.pretrained import load_pretrained  # all families, for which others need not wait
+
     pretrained = load_pretrained(path, device)
     if pretrained.unused_decoding:
         console.warn(
@@ -123,7 +126,11 @@ def _warn_of_symmetric_alibi(loaded: LoadedModel) -> None:
 def config_class_of(model: str | Path) -> type[ModelConfig]:
     """The config class of the model in a regard or Hugging Face folder; reads no weights."""
     path = model_path(model)
-    return huggingface_config_class(path) if is_huggingface(path) else read_config_class(path)
+    if not is_huggingface(path):
+        return read_config_class(path)
+    from regard.weights.pretrained import huggingface_config_class
+
+    return huggingface_config_class(path)
 
 
 def model_that(does: str, kind: type[Expected], loaded: LoadedModel) -> Expected:

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from regard.errors import RegardError
-from regard.training.settings import TrainingSettings
 from regard.weights.checkpoint import LEARNED_VALIDATION, REFIT, RESOLVED
 from regard.weights.folder import MANIFEST, find_folder
 from regard.weights.strict_json import read_json
@@ -18,6 +17,8 @@ def unfinished(model: Path) -> str:
     run = model.parent if model.name == "best" else model
     if not (run / RESOLVED).is_file():
         return ""
+    from regard.training.settings import TrainingSettings  # which a finished model need not wait for
+
     try:
         training = read_json(run / RESOLVED)["recipe"].get("training", {})
         last = int(training.get("max_steps", TrainingSettings.max_steps))
