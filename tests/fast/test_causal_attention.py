@@ -5,7 +5,7 @@ import torch
 
 from regard.fast.causal_attention import causal_attentions, causal_training_attention
 from regard.fast.training import fused
-from regard.fast.training_attention import training_attention
+from regard.fast.training_attention import FEW_CAUSAL_KEYS, training_attention
 from regard.layers.masks import causal_mask, window_mask
 from regard.layers.scaled_dot_product import plain_attention
 from regard.models.build import build_model
@@ -31,21 +31,47 @@ def test_layers_with_a_window_do_not_have_it():
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2])
-def test_it_is_attention_with_a_causal_mask(device, kv_heads):
+@pytest.mark.parametrize("length", [9, FEW_CAUSAL_KEYS + 7])
+def test_it_is_attention_with_a_causal_mask(device, kv_heads, length):
     torch.manual_seed(0)
-    query = torch.randn(3, 4, 9, 8).to(device)
-    key, value = (torch.randn(3, kv_heads, 9, 8).to(device) for _ in range(2))
-    mask = causal_mask(9, device=device)
-    exact = plain_attention(query, key, value, mask)
-    torch.testing.assert_close(
-        causal_training_attention(query, key, value, mask), exact, atol=1e-5, rtol=1e-5
+    query = torch.randn(3, 4, length, 8).to(device).requires_grad_()
+    key, value = (torch.randn(3, kv_heads, length, 8).to(device).requires_grad_() for _ in range(2))
+    mask, weights = causal_mask(length, device=device), torch.randn(3, 4, length, 8).to(device)
+    found, exact = (
+        attend(query, key, value, mask) for attend in (causal_training_attention, plain_attention)
     )
+    torch.testing.assert_close(found, exact, atol=1e-5, rtol=1e-5)
+    for ours, plain in zip(
+        *(gradients(each, (query, key, value), weights) for each in (found, exact)), strict=True
+    ):
+        torch.testing.assert_close(ours, plain, atol=2e-5, rtol=1e-5)
 
 
-def test_another_mask_is_not_taken_for_a_causal_one(device):
+def gradients(output, inputs, weights):
+    return torch.autograd.grad((output * weights).sum(), inputs)
+
+
+def test_a_long_causal_attention_on_a_cpu_is_computed_without_a_mask(monkeypatch):
+    masks, kernel = [], torch.nn.functional.scaled_dot_product_attention
+
+    def recorded(query, key, value, attn_mask=None, *arguments, **options):
+        masks.append(attn_mask)
+        return kernel(query, key, value, attn_mask, *arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", recorded)
+    length = FEW_CAUSAL_KEYS + 1
+    query = torch.randn(1, 1, length, 8)
+    causal = causal_mask(length)
+    causal_training_attention(query, query, query, causal)
+    causal_training_attention(query, query, query, causal & window_mask(length, 5, length))
+    assert [each is None for each in masks] == [True, False]
+
+
+@pytest.mark.parametrize("length", [9, FEW_CAUSAL_KEYS + 7])
+def test_another_mask_is_not_taken_for_a_causal_one(device, length):
     torch.manual_seed(0)
-    query, key, value = (torch.randn(3, 4, 9, 8).to(device) for _ in range(3))
-    documents = causal_mask(9, device=device).repeat(3, 1, 1, 1)
+    query, key, value = (torch.randn(3, 4, length, 8).to(device) for _ in range(3))
+    documents = causal_mask(length, device=device).repeat(3, 1, 1, 1)
     documents[1, :, 5:, :5] = False
     one = [each[1:2] for each in (query, key, value)]
     for given, mask in (((query, key, value), documents), (one, documents[1:2])):
