@@ -153,9 +153,40 @@ def test_most_steps_are_taken_at_once(monkeypatch):
         assert at_once > 0.9 * steps
 
 
-def test_greedy_hypotheses_of_a_batch_are_the_same(monkeypatch):
-    at_once, _ = compared(monkeypatch, ending(translator()), GreedySearch(limits=LIMITS), [SOURCES])
-    assert at_once > 0
+LOOPS = [name for name, search in SEARCHES.items() if not isinstance(search, BeamSearch)]
+
+
+@pytest.mark.parametrize(("name", "shape"), each_once(LOOPS, range(len(SHAPES))))
+def test_hypotheses_of_a_batch_are_the_same(monkeypatch, name, shape):
+    """Each ends by itself, and what is left of the batch is continued within the call."""
+    search, sources = SEARCHES[name], [*SOURCES, *SOURCES[::-1], [8, 9]]
+    search = replace(search, limits=LIMITS) if search.limits == LengthLimits() else search
+    model = ending(translator(seed=shape + 1, **SHAPES[shape]), bias=2.0)
+    at_once, steps = compared(monkeypatch, model, search, [sources])
+    assert at_once > steps / 3
+
+
+def test_most_steps_of_a_batch_are_taken_at_once_although_hypotheses_end(monkeypatch):
+    model = ending(translator(seed=1), bias=1.0)
+    at_once, steps = compared(monkeypatch, model, Sampling(seed=1, limits=LIMITS), [[[5, 6, 7]] * 40])
+    assert at_once > 0.8 * steps
+
+
+def test_requests_that_have_begun_differently_are_the_same_in_a_batch(monkeypatch):
+    """Rows of other lengths have other positions and windows."""
+    model = ending(translator(**SHAPES[1]), bias=1.5)
+    requests = [Request(src_len=3, index=row, prefix=(4, 5, 6, 7)[:row]) for row in range(4)]
+
+    def found():
+        stepper = Counting(model)
+        stepper.start(torch.tensor([[4, 5, 9, EOS]] * 4), torch.tensor([4] * 4))
+        with torch.no_grad():
+            return Sampling(seed=2, limits=LIMITS, n_best=2)(stepper, requests), stepper
+
+    at_once, stepper = found()
+    one_by_one(monkeypatch)
+    assert found()[0] == at_once
+    assert any(each.ended for each in stepper.taken)
 
 
 def test_beams_of_a_batch_step_alone_until_one_is_left(monkeypatch):

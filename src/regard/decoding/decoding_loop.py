@@ -13,6 +13,7 @@ from regard.decoding.hypothesis import Hypothesis, Request
 from regard.decoding.request_constraints import RequestConstraints
 from regard.decoding.rows import SPARE, HypothesisRows
 from regard.decoding.step import Stepper
+from regard.decoding.steps_at_once import EndedHypothesis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,9 @@ class DecodingLoop(Search):
         yield from self.steps(stepper, requests, found, at_once)
         return [in_order(each) for each in found]
 
-    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
-        """Do what several steps would, if that is possible: if no hypothesis ends by them."""
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> list[EndedHypothesis]:
+        """Do what several steps would, if that is possible; the hypotheses that end by them."""
+        return []
 
     def steps(
         self,
@@ -50,7 +52,8 @@ class DecodingLoop(Search):
         self.sample(rows, np.arange(len(requests)))
         while len(rows.live()):
             if at_once:
-                self.run_steps(rows, constraints)
+                for each in self.run_steps(rows, constraints):
+                    found[each.sentence][each.rank] = each.hypothesis
             self.step(rows, constraints, rank(rows), found)
             yield rows
             self.end_stopped(rows, constraints, found)

@@ -20,7 +20,7 @@ from regard.decoding.request_constraints import FREE, RequestConstraints
 from regard.decoding.rows import HypothesisRows, as_arrays
 from regard.decoding.search_checks import check_sampling, refuse_other_count
 from regard.decoding.step import LogitStepper
-from regard.decoding.steps_at_once import SampledSteps, run_steps
+from regard.decoding.steps_at_once import EndedHypothesis, SampledSteps, run_steps
 from regard.errors import ConfigError
 from regard.fast.native import kernels
 from regard.fast.native.sampling import Filters as KernelFilters
@@ -176,16 +176,16 @@ class Sampling(DecodingLoop):
     ) -> Float64[np.ndarray, "*steps rows"]:
         return uniform_noise(self.seed, indices[rows.sentence], rows.rank, step)
 
-    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> list[EndedHypothesis]:
         if type(self) is not Sampling or self.kernel_filters is None:
-            return
+            return []
 
         def noise(steps: int) -> Float64[np.ndarray, "steps rows"]:
             indices = np.array([request.noise for request in constraints.requests])
             return self._noise(rows, indices, rows.lengths + np.arange(steps)[:, None])
 
         sampled = SampledSteps(filters=self.kernel_filters, noise=noise)
-        run_steps(self, rows, constraints, candidates=1, sampled=sampled)
+        return run_steps(self, rows, constraints, candidates=1, sampled=sampled)
 
     def next_tokens(
         self, rows: HypothesisRows, constraints: RequestConstraints, rank: Ranking

@@ -20,7 +20,7 @@ from regard.decoding.ranking import TopCandidates
 from regard.decoding.rows import HypothesisRows
 from regard.decoding.search_checks import refuse_other_count
 from regard.decoding.step import Stepper
-from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, SentenceBeam, run_steps
+from regard.decoding.steps_at_once import MOST_ROWS, MOST_STEPS, EndedHypothesis, SentenceBeam, run_steps
 from regard.errors import ConfigError
 
 
@@ -36,9 +36,8 @@ class GreedySearch(DecodingLoop):
     def ranking(self, requests: Sequence[Request]) -> Callable[[HypothesisRows], Ranking]:
         return lambda rows: TopCandidates(1)
 
-    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> None:
-        if type(self) is GreedySearch:
-            run_steps(self, rows, constraints, candidates=1)
+    def run_steps(self, rows: HypothesisRows, constraints: RequestConstraints) -> list[EndedHypothesis]:
+        return run_steps(self, rows, constraints, candidates=1) if type(self) is GreedySearch else []
 
 
 class FinishedHypotheses:
@@ -149,7 +148,7 @@ class BeamSearch(Search):
             bar=-np.inf if self.early_stopping else bar,
         )
         for each in run_steps(self, rows, constraints, candidates=self.tokens_of_row, beam=beam):
-            finished.add(sentence, each)
+            finished.add(sentence, each.hypothesis)
 
     @property
     def tokens_of_row(self) -> int:

@@ -20,8 +20,7 @@ from regard.fast.native.search import EndedTokens, SearchState
 
 MOST_STEPS = 16  # of one call
 MOST_CANDIDATES = 8192  # of all rows of a beam: the kernel keeps them on its stack
-# with more rows the model takes longer than the search, and a greedy hypothesis ends at almost every step
-MOST_ROWS = 64
+MOST_ROWS = 1024  # with more the model takes much longer than the search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,15 @@ class SentenceBeam:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EndedHypothesis:
+    """A hypothesis that ended, its sentence, and its rank among those of the sentence."""
+
+    sentence: int
+    rank: int
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True, kw_only=True)
 class SampledSteps:
     """How the next tokens are sampled: the filters, and the noise of so many steps."""
 
@@ -59,7 +67,7 @@ def run_steps(
     candidates: int,
     beam: SentenceBeam | None = None,
     sampled: SampledSteps | None = None,
-) -> list[Hypothesis]:
+) -> list[EndedHypothesis]:
     """Continue all rows by as many steps as the stepper can do at once; the search itself does the next one.
 
     Nothing happens if the stepper has no such steps for this search: for one with rules other than banned
@@ -71,10 +79,14 @@ def run_steps(
         sampled: how the next tokens are sampled; None if the most probable ones are taken.
 
     Returns:
-        The hypotheses of the beam that ended, in the order in which they did.
+        The hypotheses that ended, in the order in which they did.
     """
     stepper = rows.searching
-    if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
+    if stepper is None or not rows.may_take_steps() or not _is_known(search):
+        return []
+    if beam is None:
+        rows.drop_spare()
+    if not _are_free(rows, constraints, beam):
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     ends, same = _banned_ends(search, rows, constraints, handed_over=sampled is None)
@@ -104,15 +116,16 @@ def run_steps(
     return ended
 
 
-def _is_known(
-    search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None
-) -> bool:
-    """True if the stepper can do the next steps of this search as the search would."""
+def _is_known(search: Search) -> bool:
+    """True if the stepper can do steps of this search as the search would."""
+    return search.stop is None and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
+
+
+def _are_free(rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None) -> bool:
+    """True if nothing is prescribed for the next tokens, and the rows are few, or are the `beam`."""
     sentence = rows.sentence
     return (
-        search.stop is None
-        and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
-        and (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
+        (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
         and (beam.size if beam else len(sentence)) <= MOST_ROWS
         and SPARE not in sentence
         and constraints.is_free(rows)
@@ -163,13 +176,14 @@ def _with_beam(
 
 def _finished(
     search: Search, rows: HypothesisRows, constraints: RequestConstraints, ended: EndedTokens
-) -> Hypothesis:
+) -> EndedHypothesis:
     """A hypothesis that ended during the steps; `rows` are as they were before."""
     each = [*rows.log_probs_of(ended.origin), *ended.gains]
-    uncounted = int(constraints.uncounted[rows.sentence[ended.origin]])
-    return Hypothesis(
+    sentence, rank = int(rows.sentence[ended.origin]), int(rows.rank[ended.origin])
+    hypothesis = Hypothesis(
         ids=[*rows.ids_of(ended.origin), *ended.tokens],
         log_prob=ended.log_prob,
-        score=ended.log_prob / search.length_penalty(len(each) - uncounted),
+        score=ended.log_prob / search.length_penalty(len(each) - int(constraints.uncounted[sentence])),
         token_log_probs=each,
     )
+    return EndedHypothesis(sentence=sentence, rank=rank, hypothesis=hypothesis)

@@ -90,11 +90,11 @@ class PlannedDecoder:
         taken = run_steps(self._plan, output, state, self._inputs(cache, steps), steps, self._scale)
         cache.advance(taken.tokens.size(1) + 1)
         if (rows := len(taken.origins)) < state.most_rows:
-            cache.select(torch.arange(rows))
+            cache.select(taken.origins, in_table=torch.arange(rows))
         return taken
 
     def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:
-        """The inputs of `steps` steps, the first step's rows first."""
+        """The inputs of `steps` steps, the first step's rows first. Several change them, but the cache's slots."""
         slots = cache.make_room(self._layers, self._features, steps).flatten()
         lengths, stored = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
         memory = cache.memory
@@ -106,8 +106,8 @@ class PlannedDecoder:
             begins=cache.begins_of(stored),
             positions=stored,
             memory=() if memory is None else memory.layers,
-            starts=None if memory is None else memory.starts,
-            lengths=None if memory is None else memory.lengths,
+            starts=None if memory is None else _own(memory.starts, steps),
+            lengths=None if memory is None else _own(memory.lengths, steps),
             longest=0 if memory is None else memory.longest,
             positional=None if self._positional is None else self._positional(lengths),
             rotary=None if self._rotary is None else self._rotary(lengths),
@@ -117,6 +117,11 @@ class PlannedDecoder:
 def _of_steps(positions: Int64[Tensor, " rows"], steps: int) -> Int64[Tensor, " steps_x_rows"]:
     """The positions of this step, of the next one, and so on."""
     return positions if steps == 1 else (torch.arange(steps)[:, None] + positions).flatten()
+
+
+def _own(values: Int64[Tensor, " rows"], steps: int) -> Int64[Tensor, " rows"]:
+    """These values; a copy for several steps."""
+    return values if steps == 1 else values.clone()
 
 
 def _block(block: nn.Module, number: int) -> PlannedBlock:

@@ -89,12 +89,14 @@ class SlotCache:
         self.lengths = self.lengths + steps
         self.held = self.held + steps
 
-    def select(self, rows: Int64[Tensor, " rows"]) -> "SlotCache":
-        """Replace row i by row `rows[i]`."""
+    def select(
+        self, rows: Int64[Tensor, " rows"], *, in_table: Int64[Tensor, " rows"] | None = None
+    ) -> "SlotCache":
+        """Replace row i by row `rows[i]`. `in_table`: where their slots are, if the table has changed."""
         self.lengths, self.held = self.lengths[rows], self.held[rows]
         most = max(CAPACITY, int(self.held.max())) if len(rows) else 0
         table = self.table if self.table.size(1) <= FREED * most else self.table[:, : 2 * most]
-        self.table = table.index_select(0, rows)
+        self.table = table.index_select(0, rows if in_table is None else in_table)
         if self.memory is not None:
             self.memory = self.memory.select(rows)
         return self

@@ -13,7 +13,7 @@ typedef struct {
     float *block; // scratch of top_candidates
     Statistics *statistics;
     int64_t *last;     // the last id of each row, the plan's input
-    int64_t *ranks;    // of each row in the beam
+    int64_t *ranks;    // of each row in the beam, or among the hypotheses of its sentence
     int64_t *origins;  // of each row that which it continues, as they were numbered before the first step
     double *log_probs; // of each row
     int64_t *tokens;   // rows x steps: what each row was continued by
@@ -21,7 +21,7 @@ typedef struct {
     char *scratch;     // a row of a table for each row
     const int64_t *banned, *ends;
     const Filters *filters;  // of sampling, or NULL: the most likely token. With them one candidate is sampled for each row
-    const double *noise;     // of each step and row
+    double *noise;           // of each step and row
     float *logits, *weights; // rows x columns; scratch of `sample_tokens`, as `kept_tokens`
     void *kept_tokens;
     const double *penalties; // the divisor of the log-probability of a hypothesis that ends at each step; or NULL: none is dropped
@@ -29,7 +29,7 @@ typedef struct {
     double *ended_gains, *ended_totals; // as `gains`, with that of the end; the log-probability
     long num_banned, num_ends, steps, candidates, plus_features, rotary_features;
     long size;           // of the beam; 0: the rows are hypotheses by themselves
-    long most_ends;      // so many hypotheses may end before the caller is asked
+    long most_ends;      // so many hypotheses of a beam may end before the caller is asked
     double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
     double bar;          // the best score of those that ended
     float scale;         // of the plan's results
@@ -59,17 +59,20 @@ INLINE int comes_before(const Search *search, Choice one, Choice other) {
     return one.id != other.id ? one.id < other.id : search->ranks[one.row] < search->ranks[other.row];
 }
 
-// The best next token of each row. Returns 0 if it ends the hypothesis, or if there is none.
-static int choose_greedily(const Search *search, Choice *chosen) {
+// The best next token of each row that goes on, and of those that end. Returns how many go on; 0 if none does, or if a row has no token.
+static long choose_greedily(const Search *search, Choice *chosen, Choice *ended, long *num_ended) {
+    long count = 0;
+    *num_ended = 0;
     for (long row = 0; row < search->rows; row++) {
         const int64_t *ids = search->ids + row * search->candidates;
         long place = 0;
         while (place < search->candidates && is_among(ids[place], search->banned, search->num_banned)) place++;
         if (place == search->candidates || !isfinite(search->values[row * search->candidates + place])) return 0;
-        chosen[row] = choice_of(search, row, place);
-        if (is_among(chosen[row].id, search->ends, search->num_ends)) return 0;
+        Choice best = choice_of(search, row, place);
+        if (is_among(best.id, search->ends, search->num_ends)) ended[(*num_ended)++] = best;
+        else chosen[count++] = best;
     }
-    return 1;
+    return count;
 }
 
 // The candidates of a row that are not banned, best first. The kernel's order is that of the logits: of two that differ by less than
@@ -139,15 +142,28 @@ static void move(void *table, long row, long used, long count, const Choice *cho
     for (long each = 0; each < count; each++) memcpy((char *)table + each * row, scratch + each * used, used);
 }
 
+// The number of positions that a row has read by now, at most.
+static long positions_of(const Run *run) {
+    long most = 0;
+    for (long row = 0; row < run->rows; row++)
+        if (run->positions[row] >= most) most = run->positions[row] + 1;
+    return most;
+}
+
 static void continue_rows(Search *search, const Run *run, long step, const Choice *chosen, long count) {
     long row = search->steps * 8;
-    if (search->size) { // else each row continues itself
-        move(run->table, run->table_row * 4, (run->positions[0] + 1) * 4, count, chosen, search->scratch);
+    if (search->size || count < search->rows) { // else each row continues itself
+        move(run->table, run->table_row * 4, positions_of(run) * 4, count, chosen, search->scratch);
         move(search->tokens, row, step * 8, count, chosen, search->scratch);
         move(search->gains, row, step * 8, count, chosen, search->scratch);
         move(search->origins, 8, 8, count, chosen, search->scratch);
-        for (long each = 0; each < count; each++) search->ranks[each] = each;
+        move(search->ranks, 8, 8, count, chosen, search->scratch);
+        if (run->starts) { // of a beam all are equal
+            move((void *)run->starts, 8, 8, count, chosen, search->scratch);
+            move((void *)run->lengths, 8, 8, count, chosen, search->scratch);
+        }
     }
+    for (long each = 0; search->size && each < count; each++) search->ranks[each] = each;
     for (long each = 0; each < count; each++) {
         search->last[each] = search->tokens[each * search->steps + step] = chosen[each].id;
         search->gains[each * search->steps + step] = chosen[each].gain;
@@ -158,10 +174,10 @@ static void continue_rows(Search *search, const Run *run, long step, const Choic
 
 // One step's choice. Returns 0 if it is left to the caller; then no row has changed.
 static int advance(Search *search, const Run *run, long step) {
-    Choice chosen[search->rows + search->size], ended[search->size + 1];
-    long num_ended = 0, count = search->rows;
+    Choice chosen[search->rows + search->size], ended[search->rows + search->size];
+    long num_ended = 0, count;
     if (!search->size) {
-        if (!choose_greedily(search, chosen)) return 0;
+        count = choose_greedily(search, chosen, ended, &num_ended);
     } else {
         count = choose_of_beam(search, chosen, ended, &num_ended);
         for (long each = 0; each < num_ended; each++) {
@@ -169,11 +185,25 @@ static int advance(Search *search, const Run *run, long step) {
             if (score > search->bar) search->bar = score;
         }
         count = keep_possible(search, chosen, count);
-        if (!count) return 0;
-        note_ended(search, step, ended, num_ended);
     }
+    if (!count) return 0;
+    note_ended(search, step, ended, num_ended);
     continue_rows(search, run, step, chosen, count);
     return 1;
+}
+
+// Let the step's inputs be those of the rows that are left: row i was row `origins[i]`, which does not come before it. Slots are alike.
+static void leave_out_ended(Run *run, const Search *search) {
+    int64_t *begins = (int64_t *)run->begins, *positions = (int64_t *)run->positions;
+    float *plus = (float *)run->plus, *rotary = (float *)run->rotary;
+    long wide = search->plus_features, turning = search->rotary_features;
+    for (long row = 0; row < search->rows; row++) {
+        long origin = search->origins[row];
+        begins[row] = begins[origin], positions[row] = positions[origin];
+        if (plus) memmove(plus + row * wide, plus + origin * wide, wide * 4);
+        if (rotary) memmove(rotary + row * turning, rotary + origin * turning, turning * 4);
+        if (search->filters) search->noise[row] = search->noise[origin];
+    }
 }
 
 // The candidates of each row after the plan has run.
@@ -208,5 +238,6 @@ long run_steps(const Call *calls, long count, const Run *inputs, Search *search)
         run.slots += most, run.begins += most, run.positions += most;
         if (run.plus) run.plus += most * search->plus_features;
         if (run.rotary) run.rotary += most * search->rotary_features;
+        if (!search->size && search->rows < most) leave_out_ended(&run, search);
     }
 }

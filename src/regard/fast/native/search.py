@@ -43,13 +43,13 @@ class SearchState:
     Attributes:
         last: the last id of each row.
         log_probs: the log-probability of the hypothesis in each row.
-        ranks: the rank of each row in the beam; 0 is the best.
+        ranks: the rank of each row in the beam, 0 is the best; or among the hypotheses of its sentence.
         ends: ids that end a hypothesis.
         banned: ids that are never chosen.
         asked: an id whose log-probability is computed for each row, too.
         candidates: how many of the most likely next tokens of each row are computed, banned ones included.
         size: the beam size; 0 for greedy hypotheses.
-        most_ends: if more hypotheses of a beam end than this, the caller decides.
+        most_ends: if more hypotheses of a beam end than this, the caller decides. Greedy ones may all end.
         penalties: the length penalty of a hypothesis that ends at each step, by which its log-probability is
             divided; None if no hypothesis is dropped.
         greatest: the greatest length penalty. A hypothesis is dropped unless its log-probability divided by
@@ -117,13 +117,13 @@ def run_steps(
 ) -> StepsTaken:
     """Continue the hypotheses by several steps; each runs `plan` and the `output` layer.
 
-    A step gives what the search in Python gives, to the bit. The steps end before one in which a greedy
-    hypothesis ends, more than `most_ends` hypotheses of a beam end, no hypothesis is left, or a
-    log-probability is not finite: its candidates are returned, and the caller decides.
+    A step gives what the search in Python gives, to the bit. The steps end before one in which more than
+    `most_ends` hypotheses of a beam end, no hypothesis is left, or a log-probability is not finite: its
+    candidates are returned, and the caller decides.
 
     Args:
         inputs: the attention inputs of `steps` steps, one after the other, with `state.most_rows` rows each.
-            The rows of `inputs.table` are reordered in place, as the hypotheses are.
+            All of them are reordered in place, as the hypotheses are; so is the noise.
         steps: how often the plan runs at most: hypotheses gain up to `steps` - 1 tokens.
         scale: a factor of the plan's results.
 
@@ -141,7 +141,7 @@ def run_steps(
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
     room = (None,) * 3 if state.filters is None else _scratch(most, output.shape[0])
     rearranged = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
-    ended = _EndedBuffers(min(state.most_ends, steps * most), steps)
+    ended = _EndedBuffers(min(state.most_ends, steps * most) if state.size else most, steps)
     search = Search(
         output.address,
         *map(_address, (
