@@ -94,7 +94,7 @@ class PlannedDecoder:
         return taken
 
     def _inputs(self, cache: SlotCache, steps: int = 1) -> AttentionInputs:
-        """The inputs of `steps` steps, the first step's rows first. Several change them, but the cache's slots."""
+        """The inputs of `steps` steps, the first step's rows first; those of several may be changed."""
         slots = cache.make_room(self._layers, self._features, steps).flatten()
         lengths, stored = (_of_steps(each, steps) for each in (cache.lengths, cache.held))
         memory = cache.memory
