@@ -81,7 +81,7 @@ def test_the_lines_of_a_run_that_stays_bad_are_those_of_both_and_the_first_write
     assert lines[0] == sorted(lines[0])
 
 
-def test_no_process_goes_on_before_a_checkpoint_is_written(trainer, monkeypatch):
+def test_no_process_continues_before_a_checkpoint_is_written(trainer, monkeypatch):
     group = One()
     current, usual = trainer(group=group), RunFolder.save
 
