@@ -12,7 +12,15 @@ from regard.errors import RecipeError
 from regard.models.adapters import AdapterSettings
 from regard.models.build import build_model
 from regard.models.vision import VisionConfig
-from regard.training import CrossEntropy, LabelCrossEntropy, Loss, ScheduleSettings, TrainingSettings, fit
+from regard.training import (
+    CrossEntropy,
+    LabelCrossEntropy,
+    Loss,
+    ScheduleSettings,
+    SquaredError,
+    TrainingSettings,
+    fit,
+)
 from regard.training.collapse import CollapseSettings
 from regard.training.distillation import DistillationSettings
 from regard.training.fit_settings import APPLIED, REFUSED, refuse_unused_settings
@@ -203,6 +211,7 @@ def test_an_unknown_metric_is_refused_by_name(monkeypatch):
         (CrossEntropy(smoothing=0.2), 0.3, True),
         (CrossEntropy(), 0.0, False),
         (CrossEntropy(smoothing=0.2), 0.0, True),
+        (SquaredError(), 0.0, False),
         (CrossEntropy(), 0.1, False),  # the default cannot be distinguished from what was set
     ],
 )

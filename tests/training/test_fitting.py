@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from regard.data import LoaderSettings, SequencePairs, TensorExamples
+from regard.data.loader import Loader
 from regard.errors import ConfigError, DataError, RecipeError, UserError
 from regard.models import EncoderDecoder, EncoderDecoderConfig
 from regard.models.build import build_model
@@ -19,10 +21,12 @@ from regard.training import (
     LabelCrossEntropy,
     Loss,
     ScheduleSettings,
+    Trainer,
     TrainingSettings,
     fit,
     gradients,
 )
+from regard.training.collapse import CollapseSettings
 from regard.training.fit_settings import refuse_unused_settings
 from regard.training.losses import LOSSES, CustomLoss, register_loss
 from regard.training.objective import refuse_other_inputs, refuse_unused_forward
@@ -137,6 +141,16 @@ def test_a_run_that_ends_in_its_warm_up_is_warned_of_as_by_a_recipe(tmp_path, ro
     fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=short)  # it has ended
 
 
+def test_a_loss_that_stays_at_the_entropy_of_the_labels_is_no_collapse(tmp_path, rows):
+    """As of rows that tell nothing of their labels."""
+    slow = ScheduleSettings(kind="constant", learning_rate=1e-6, warmup_steps=1)
+    judged = replace(settings(60, collapse=CollapseSettings(after=0)), schedule=slow)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        state = fit(linear(), rows, tmp_path / "run", objective=LabelCrossEntropy(), settings=judged)
+    assert state.watch.found == []
+
+
 def test_a_model_of_regard_leaves_a_checkpoint_with_its_config(tmp_path):
     config = EncoderDecoderConfig(
         src_vocab_size=9, tgt_vocab_size=9, pad_id=0, d_model=8, num_heads=2, d_ff=8,
@@ -221,6 +235,11 @@ def negative_count(model, batch):
     return Loss(total=loss, nll=loss.detach(), num_targets=-len(batch.labels))
 
 
+def of_a_weight_of_its_own(model, batch):
+    total = loss_of(model, batch).detach() * nn.Parameter(torch.ones(()))
+    return Loss(total=total, nll=total.detach(), num_targets=len(batch.labels))
+
+
 def of_decisions(model, batch):
     logits = model(*batch.inputs)
     total = loss_of(model, batch).detach() + 0 * logits.sum()
@@ -234,6 +253,7 @@ def of_decisions(model, batch):
         (one_target, "one_target counts 1 target for 2 examples and for 4, but its total is a sum"),
         (negative_count, "negative_count returned a Loss whose num_targets is -"),
         (of_decisions, "the gradient of of_decisions is 0 in the first update"),
+        (of_a_weight_of_its_own, "the gradient of of_a_weight_of_its_own is 0 in the first update"),
         (mean, "objective mean returned a Loss whose total is a mean, not a sum: .* for 2 and 4 targets"),
         (mean_likelihood, "objective mean_likelihood returned a Loss whose nll is a mean"),
         (loss_of, "loss_of returned Tensor, not a Loss"),
@@ -266,6 +286,16 @@ def test_an_objective_of_whole_batches_may_be_a_mean(tmp_path, rows):
 def test_a_mean_is_refused_though_the_model_has_dropout(rows):
     message, _ = fault(mean, nn.Sequential(linear(), nn.Dropout(0.5)), rows, torch.device("cpu"))
     assert "total is a mean" in message
+
+
+def test_a_likelihood_that_is_0_for_a_few_examples_alone_may_be_right(rows):
+    """As that of examples that the model knows."""
+
+    def known_at_first(model, batch):
+        loss = loss_of(model, batch)
+        return Loss(total=loss, nll=loss.detach() * (len(batch) > 4), num_targets=len(batch))
+
+    assert fault(known_at_first, linear(), rows, torch.device("cpu")) is None
 
 
 def test_what_an_objective_records_in_a_trial_is_not_kept(rows):
@@ -538,6 +568,18 @@ def test_a_forward_that_nothing_calls_is_refused(tmp_path, pairs):
     with pytest.raises(ConfigError, match="Doubled overrides forward"):
         fit(encoder_decoder(Doubled), pairs, tmp_path / "run", objective=CrossEntropy(), settings=settings(2))
     assert not (tmp_path / "run").exists()
+    loader, run = Loader(pairs, LoaderSettings(), seed=1), RunFolder(tmp_path / "run")
+    with pytest.raises(ConfigError, match="Doubled overrides forward"):
+        Trainer(
+            encoder_decoder(Doubled),
+            CrossEntropy(),
+            loader,
+            settings(2),
+            run,
+            {},
+            validate=None,
+            report=print,
+        )
     for objective in (LabelCrossEntropy(), Calling(), SimpleNamespace(base=CrossEntropy())):
         refuse_unused_forward(encoder_decoder(Doubled), objective)  # which may call it
     fit(encoder_decoder(AlsoDoubled), pairs, tmp_path / "of", objective=CrossEntropy(), settings=settings(2))

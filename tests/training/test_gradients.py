@@ -35,6 +35,10 @@ def test_targets_are_counted_exactly_though_the_loss_has_few_digits(dtype):
     assert sums(torch.tensor(0.5, dtype=dtype), 4097) == (1.0, 8194, 2)
 
 
+def test_a_batch_may_have_no_targets():
+    assert sums(torch.tensor(0.5), 0) == (1.0, 0, 2)
+
+
 class Short:
     """An objective whose memory is short for more than one example."""
 

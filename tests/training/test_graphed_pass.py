@@ -329,6 +329,22 @@ def test_a_model_without_fused_forms_or_of_unknown_parts_is_not_recorded(model, 
     assert recordings == {"recorded": 1, "replayed": 3}
 
 
+class Part(ReplicatedModel):
+    """A model that may have other weights in other processes."""
+
+
+@pytest.mark.parametrize(("kind", "has_queue"), [(ReplicatedModel, False), (Part, True)])
+def test_a_pass_on_a_cpu_or_of_a_model_that_is_not_whole_is_not_recorded(
+    kind, has_queue, model, recordings, monkeypatch
+):
+    monkeypatch.setattr("regard.training.gradients.is_asynchronous", lambda device: has_queue)
+    gradients = Gradients(kind(model), NextToken(), torch.device("cpu"), "float32")
+    with fused(model):
+        for batch in batches(5):
+            gradients.compute([batch], model.zero_grad)
+    assert recordings == {"recorded": 0, "replayed": 0}
+
+
 def test_where_memory_is_short_nothing_is_recorded(model, recordings, monkeypatch):
     monkeypatch.setattr(graphed_pass, "has_room", lambda *_: False)
     with fused(model):

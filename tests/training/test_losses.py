@@ -88,6 +88,12 @@ def test_the_options_of_a_recipe_are_arguments_of_the_loss():
         TrainingSettings(loss_options={"factor": 3.0})
 
 
+def test_a_loss_with_options_can_be_a_key_as_any_objective():
+    register_loss("scaled")(lambda logits, labels, *, factor=1.0: factor * logits.sum(-1))
+    loss = chosen_loss("scaled", LabelCrossEntropy(), {"factor": 2.0})
+    assert loss in {loss}
+
+
 def test_a_loss_needs_a_name():
     with pytest.raises(UserError, match="name"):
         register_loss("")

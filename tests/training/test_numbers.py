@@ -17,6 +17,7 @@ def test_only_devices_with_a_queue_of_their_own_make_the_processor_wait(name, qu
 def test_numbers_are_read_in_order_whatever_their_shapes():
     parts = torch.tensor(1.5), torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([1.0]).double()
     assert Numbers(*parts).read() == [1.5, 2.0, 3.0, 4.0, 5.0, 1.0]
+    assert Numbers(parts[1]).read() == [2.0, 3.0, 4.0, 5.0]
 
 
 def test_numbers_of_a_queue_are_read_in_the_same_order(monkeypatch):
@@ -37,6 +38,11 @@ def test_numbers_of_a_gpu_are_waited_for_when_they_are_read(monkeypatch):
         def synchronize(self):
             calls.append("wait")
 
+    class Pinned(torch.Tensor):
+        def copy_(self, other, non_blocking=False):
+            calls.append(f"copy, later: {non_blocking}")
+            return super().copy_(other)
+
     class OnGPU:
         device = torch.device("cuda")
 
@@ -49,9 +55,12 @@ def test_numbers_of_a_gpu_are_waited_for_when_they_are_read(monkeypatch):
     monkeypatch.setattr(
         torch,
         "empty",
-        lambda *size, pin_memory, **more: (calls.append(f"pinned: {pin_memory}"), empty(*size, **more))[1],
+        lambda *size, pin_memory, **more: (
+            calls.append(f"pinned: {pin_memory}"),
+            empty(*size, **more).as_subclass(Pinned),
+        )[1],
     )
     found = Numbers(OnGPU(1.5), OnGPU(2.0, 3.0))
-    assert calls == ["pinned: True", "mark on the stream of cuda"]
+    assert calls == ["pinned: True", "copy, later: True", "mark on the stream of cuda"]
     assert found.read() == [1.5, 2.0, 3.0]
-    assert calls[2:] == ["wait"]
+    assert calls[3:] == ["wait"]

@@ -54,12 +54,19 @@ def test_probabilities_in_evaluation_would_be_validated(tmp_path):
     trained(Classifier(False), tmp_path / "yours", validate=lambda model: {"loss": 1.0})
 
 
-def test_another_objective_may_take_probabilities(tmp_path):
-    def likelihood(model, batch):
-        nll = -model(*batch.inputs).log()[torch.arange(len(batch.labels)), batch.labels].sum()
-        return Loss(total=nll, nll=nll.detach(), num_targets=len(batch.labels))
+def likelihood(model, batch):
+    nll = -model(*batch.inputs).log()[torch.arange(len(batch.labels)), batch.labels].sum()
+    return Loss(total=nll, nll=nll.detach(), num_targets=len(batch.labels))
 
-    trained(Classifier(True, False), tmp_path, objective=likelihood)
+
+class OfProbabilities(LabelCrossEntropy):
+    def of_logits(self, logits, labels):
+        return super().of_logits(logits.log(), labels)
+
+
+@pytest.mark.parametrize("objective", [likelihood, OfProbabilities()])
+def test_another_objective_may_take_probabilities(tmp_path, objective):
+    trained(Classifier(True, False), tmp_path, objective=objective)
 
 
 def test_the_trial_changes_nothing_of_the_training(tmp_path, monkeypatch):

@@ -16,8 +16,8 @@ from regard.training.gradients import Gradients
 from regard.training.objective import CrossEntropy
 from regard.training.trainer import Trainer
 from regard.weights.checkpoint import RunFolder, checkpoint_digest
-from tests.fast.test_packed_training import counted_loss
 from tests.simulated_device import moved
+from tests.training.test_packed_loss import counted_loss
 from tests.training.test_trainer import SETTINGS, Broken, shards, trainer  # noqa: F401
 
 SINGLE = dataclasses.replace(SETTINGS, accumulate=1, nonfinite_skips=2)

@@ -157,6 +157,16 @@ def test_only_common_weights_on_a_cpu_have_the_fused_update():
         assert build_optimizer(net, OptimizerSettings()).defaults["fused"] is fused
 
 
+def test_on_a_gpu_a_special_kind_of_weight_has_it_unless_it_is_divided(monkeypatch):
+    monkeypatch.setattr("regard.training.optimizer.is_asynchronous", lambda device: True)
+    for fused in (True, None):
+        net = network()
+        net[0].weight = type("Own", (nn.Parameter,), {})(net[0].weight.detach())
+        if not fused:
+            net[0].weight.placements = ()
+        assert build_optimizer(net, OptimizerSettings()).defaults["fused"] is fused
+
+
 def test_state_is_restored_to_the_device_of_the_weights_but_steps_are_counted_on_the_cpu():
     net = network().to("meta")
     optimizer = build_optimizer(net, OptimizerSettings())

@@ -42,8 +42,8 @@ def test_the_limits_of_width_and_of_speed_up_are_enough(monkeypatch):
 
 
 def test_the_speed_up_is_the_ratio_of_the_usual_times(monkeypatch):
-    """Of the first product of each setting the library prepares itself, and one may be interrupted."""
-    clock, seconds = [0.0], {"highest": [50.0, 3.0, 3.0, 90.0, 3.0, 3.0, 3.0], "medium": [70.0] + [2.0] * 6}
+    """For the first product of each setting the library prepares itself, and one may be interrupted."""
+    clock, seconds = [0.0], {"highest": [50.0, 1, 1, 1, 5, 90, 5], "medium": [70.0, 1, 1, 1, 3, 3, 3]}
     seconds = {name: iter(each) for name, each in seconds.items()}
 
     def multiply(x, weight):

@@ -9,7 +9,7 @@ from regard.training.settings import TrainingSettings
 
 def warning(max_steps, change="{}", **schedule):
     settings = TrainingSettings(max_steps=max_steps, schedule=ScheduleSettings(**schedule))
-    return rate_warning(settings, change)
+    return rate_warning(settings, change, d_model=16)
 
 
 def test_the_limit_is_nine_tenths_of_the_peak():

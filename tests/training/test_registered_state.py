@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard.errors import FolderError
 from regard.training.registered_state import _Reader, _Writer, restore_state
 
 META, CPU = torch.device("meta"), torch.device("cpu")
@@ -55,3 +56,11 @@ def test_where_a_whole_update_is_on_the_device_its_numbers_are(key):
     saved = {"groups": [{}], "weights": {"0": slots}, "other": {"dict": []}}
     restore_state(optimizer, {"0": weight}, {"0/step": torch.tensor(3.0)}, saved)
     assert optimizer.state[weight]["step"].device == (CPU if key == "other" else META)
+
+
+@pytest.mark.parametrize("weights", [{"0": {"odd": 1}}, {"0": {"tensor": "lost"}}, []])
+def test_a_state_that_is_damaged_is_refused(weights):
+    weight = torch.nn.Parameter(torch.ones(2))
+    saved = {"groups": [{}], "weights": weights, "other": {"dict": []}}
+    with pytest.raises(FolderError, match="the optimizer state is damaged"):
+        restore_state(torch.optim.SGD([weight]), {"0": weight}, {}, saved)

@@ -231,7 +231,7 @@ def test_a_registered_schedule_that_gives_rates_or_steps_for_factors_is_warned_o
     def warning(name, factor):
         register_schedule(name)(factor)
         settings = ScheduleSettings(kind=name, learning_rate=0.01, warmup_steps=1)
-        return rate_warning(TrainingSettings(max_steps=100, schedule=settings))
+        return rate_warning(TrainingSettings(max_steps=100, schedule=settings), d_model=16)
 
     assert "factors of up to 100, so that the learning rate is up to 1:" in warning(
         "step", lambda step, *_: step

@@ -81,6 +81,19 @@ def test_the_lines_of_a_run_that_stays_bad_are_those_of_both_and_the_first_write
     assert lines[0] == sorted(lines[0])
 
 
+def test_no_process_continues_before_a_checkpoint_is_written(trainer, monkeypatch):
+    group = One()
+    current, usual = trainer(group=group), RunFolder.save
+
+    def save(*given, **more):
+        group.calls.append("saves")
+        return usual(*given, **more)
+
+    monkeypatch.setattr(RunFolder, "save", save)
+    current.train()
+    assert group.calls == ["saves", "waits"] * (len(group.calls) // 2) != []
+
+
 def test_no_process_goes_back_before_later_checkpoints_are_gone(trainer, monkeypatch):
     group = One()
     current = trainer(group=group)

@@ -373,6 +373,18 @@ def test_the_weights_before_training_are_no_part_of_the_average(start):
     assert records(current, "average")[0]["of"] == [4, 3, 2, 1]
 
 
+def test_the_average_is_of_what_a_run_saves_that_nothing_interrupts(start):
+    """That is the last step too, and not one at which a signal came."""
+    settings = {"max_steps": 5, "save_every": 2, "average_last": 3}
+    stopped = start(**settings)
+    stopped.stop = lambda: 15 if stopped.state.step == 3 else None
+    with pytest.raises(Interrupted):
+        stopped.train()
+    resumed = start(**settings, run=stopped.run)
+    resumed.train()
+    assert records(resumed, "average")[0]["of"] == [5, 4, 2]
+
+
 @pytest.mark.parametrize(("score", "shown"), [(0.5, 4), (1.5, 3), (math.nan, 3)])
 def test_the_average_is_the_best_model_only_if_it_scores_better(start, score, shown):
     scores = Scores(4.0, 3.0, 2.0, 1.0, score)

@@ -116,6 +116,10 @@ def test_each_update_is_shown_with_its_own_time(trainer, monkeypatch):
     assert [update.step for update in shown] == [*range(1, 13)]
     assert {(update.seconds, update.targets, update.learning_rate) for update in shown} == {(1.0, 5, 0.01)}
     assert [update.is_reported for update in shown] == [step % 4 == 0 for step in range(1, 13)]
+    losses = [record["loss"] for record in current.run.metrics() if record["kind"] == "train"]
+    assert losses == pytest.approx(
+        [sum(update.loss for update in shown[first : first + 4]) / 4 for first in (0, 4, 8)]
+    )
     assert [update.left.seconds for update in shown[:3]] == [11.0, 10.0, 9.0], "no validation was timed yet"
     assert [update.left.seconds for update in shown[3:]] == [
         12 - step + 1000.0 * validations
@@ -168,15 +172,16 @@ def test_processes_and_tries_after_a_rollback_have_masks_of_their_own(trainer):
 
 
 class SometimesNaN:
-    """An objective that is NaN at some calls and records the seeds of the masks."""
+    """An objective that is NaN at some calls and records the seeds of the masks, and the lines of batches."""
 
     def __init__(self, *bad):
-        self.bad, self.seeds, self.base = bad, [], LabelCrossEntropy()
+        self.bad, self.seeds, self.lines, self.base = bad, [], [], LabelCrossEntropy()
 
     def __call__(self, model, batch):
         assert model.training, "dropout is on"
         loss = self.base(model, batch)
         self.seeds.append(torch.initial_seed())
+        self.lines.append(batch.lines.tolist())
         factor = math.nan if len(self.seeds) in self.bad else 1.0
         return Loss(total=loss.total * factor, nll=loss.nll * factor, num_targets=loss.num_targets)
 
@@ -192,6 +197,7 @@ def test_after_a_rollback_the_masks_are_others(trainer, monkeypatch):
     assert closed == [4, 12], "what was read ahead is dropped"
     assert objective.seeds == [settings.seed] * 6 + [settings.seed + 1] * (len(objective.seeds) - 6)
     assert len(objective.seeds) == 6 + 12 - 4, "from the checkpoint of step 4"
+    assert objective.lines[6:8] == objective.lines[4:6], "with its next batches"
 
 
 def test_updates_that_were_launched_before_a_rollback_are_not_counted(trainer, monkeypatch):

@@ -103,16 +103,29 @@ def test_a_single_example_is_enough():
     )
 
 
+def test_examples_without_lengths_and_batches_are_refused(monkeypatch):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(ConfigError, match="the examples are list, without lengths and batch"):
+        refuse_other_inputs(language_model(), NextToken(), IDS.tolist())
+
+
 @pytest.mark.parametrize("name", ["validate", "report"])
-def test_a_validation_or_a_report_without_arguments_is_refused(tmp_path, name):
-    with pytest.raises(UserError, match=f"`{name}`: too many positional arguments"):
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(lambda: None, "`{}`: too many positional arguments"), (3, "`{}` is int, which cannot be called")],
+)
+def test_a_validation_or_a_report_that_cannot_be_called_is_refused(
+    tmp_path, name, given, message, monkeypatch
+):
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+    with pytest.raises(UserError, match=message.format(name)):
         fit(
             language_model(),
             ROWS,
             tmp_path / "run",
             objective=LabelCrossEntropy(),
             settings=SETTINGS,
-            **{name: lambda: None},
+            **{name: given},
         )
 
 

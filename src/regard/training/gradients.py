@@ -66,12 +66,8 @@ class Gradients:
         )
         gradients = [p.grad for p in self.distributed.model.parameters() if p.grad is not None]
         self.distributed.sum_(gradients, sums)
-        if is_asynchronous(self.device):
+        if gradients:
             torch._foreach_div_(gradients, sums[1])  # pyright: ignore[reportPrivateImportUsage]
-            return sums
-        num_targets = float(sums[1])
-        for gradient in gradients:
-            gradient /= num_targets
         return sums
 
     def _backward(self, batches: Sequence[Batch]) -> Tensor:

@@ -71,7 +71,7 @@ def launch(
     On a GPU the whole update is put into its queue: the GPU itself decides whether the numbers are finite.
     """
     set_learning_rate(optimizer, rate)
-    optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad()
     sums = gradients.compute(group.batches, optimizer.zero_grad)
     norm = gradients.distributed.clip(clip_norm)
     numbers = Numbers(sums, norm)

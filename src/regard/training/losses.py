@@ -25,6 +25,7 @@ LossFunction = Callable[
 ]  # of logits [targets, classes] and labels [targets], and of options
 
 ARGUMENTS = ("logits", "labels")
+TRIED = torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64)  # such arguments
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 LOSSES: Registry[LossFunction] = Registry("loss", how="register_loss of regard.training")
 
@@ -95,12 +96,14 @@ def refuse_unknown_loss(name: str, options: Mapping[str, Any] = NO_OPTIONS) -> N
 
     An empty name is that of the task's own.
     """
-    if name and name not in LOSSES:
+    if not name:
+        return
+    if name not in LOSSES:
         raise RecipeError(
             f"training.loss: no loss is registered as {name!r}",
             f'{LOSSES.hint(name)}; the loss of the task itself is the empty text, training.loss = ""',
         )
-    if name and options:
+    if options:
         loss = LOSSES[name]
         refuse_other_options(
             _called(loss),
@@ -108,7 +111,7 @@ def refuse_unknown_loss(name: str, options: Mapping[str, Any] = NO_OPTIONS) -> N
             ARGUMENTS,
             options,
             setting="training.loss_options",
-            trial=lambda: loss(torch.zeros(2, 2), torch.zeros(2, dtype=torch.int64), **options),
+            trial=lambda: loss(*TRIED, **options),
             kind=RecipeError,
         )
 

@@ -14,7 +14,7 @@ SMALL, LARGE = 0.01, 10.0  # factors of the rate that a registered schedule seld
 
 
 def rate_warning(
-    settings: TrainingSettings, change: str = "--set training.schedule.{}", *, d_model: int = 1
+    settings: TrainingSettings, change: str = "--set training.schedule.{}", *, d_model: int
 ) -> str:
     """A warning if a run ends, or cools down, before its learning rate is near its peak; else empty.
 

@@ -23,6 +23,7 @@ OF_TRAINER = {
     "params": None,
     "names": None,
 }
+SHAPES = {"matrix": (2, 2), "vector": (2,)}  # of the weights of a trial
 
 OPTIMIZERS: Registry[Callable[..., Any]] = Registry(
     "optimiser",
@@ -95,10 +96,9 @@ def refuse_unknown_optimizer(name: str, options: Mapping[str, Any]) -> None:
 
 def _small_groups() -> Groups:
     """Groups of weights as a model has them, for a trial."""
-    shapes = {"matrix": (2, 2), "vector": (2,)}
     return [
         {"params": [nn.Parameter(torch.zeros(shape))], "names": [kind], "weight_decay": 0.0, "scale": 1.0}
-        for kind, shape in shapes.items()
+        for kind, shape in SHAPES.items()
     ]
 
 

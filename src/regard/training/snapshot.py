@@ -58,9 +58,9 @@ def average_files(model: nn.Module, average: MovingAverage) -> dict[str, Mapping
 def average_state(load: Load, model: nn.Module) -> dict[str, Tensor]:
     """The state of the moving average with which training of `model` resumes: unmerged."""
     stored = dict(load(AVERAGE))
-    if stored.keys() >= model_tensors(model).keys():  # no adapters, or a checkpoint of an earlier form
-        return stored
-    return {**stored, **load(AVERAGE_ADAPTERS)}
+    # nothing without adapters, or of a checkpoint of an earlier form
+    lacking = model_tensors(model).keys() - stored.keys()
+    return {**stored, **load(AVERAGE_ADAPTERS)} if lacking else stored
 
 
 def trained_weights(load: Load, model: nn.Module) -> dict[str, Tensor]:

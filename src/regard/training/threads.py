@@ -20,13 +20,15 @@ MARGIN = 1.1  # a smaller number of threads is taken if it is slower by this fac
 
 def choose_threads(update: Callable[[], object], most: int) -> int:
     """The number of threads, a power of two or `most`, with which `update` is fastest on this machine now."""
-    counts = [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
+    counts = sorted({*(2**power for power in range(most.bit_length())), most})
     if most == 1:
         return 1
     seconds: dict[int, list[float]] = {count: [] for count in counts}
     update()  # allocates memory and compiles kernels
     started = time.perf_counter()
-    while len(seconds[1]) < ROUNDS and (not seconds[1] or time.perf_counter() - started < SECONDS):
+    for number in range(ROUNDS):
+        if number and time.perf_counter() - started >= SECONDS:
+            break
         for count, measured in seconds.items():
             with threads(count):
                 begun = time.perf_counter()

@@ -1,6 +1,7 @@
 """Selects the trained parameters: all weights, except frozen ones and those replaced by adapters."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -74,7 +75,7 @@ def _nearest(names: Iterable[str], pattern: str) -> str:
     hints = {part: f"*.{part}" for name in names for part in name.split(".") if not part.isdigit()}
     hints |= {each: each for name in names for each in _with_modules(name)}
     plain = WILDCARDS.sub("", pattern).strip(".")
-    if near := difflib.get_close_matches(plain, sorted(hints), n=1, cutoff=0.5):
+    if near := difflib.get_close_matches(plain, sorted(hints), cutoff=0.5):
         return f"did you mean {hints[near[0]]!r}?"
     top = sorted({name.partition(".")[0] for name in names})
     return f"known: {', '.join(top)}, and what is below them"
@@ -82,5 +83,4 @@ def _nearest(names: Iterable[str], pattern: str) -> str:
 
 def _with_modules(name: str) -> list[str]:
     """The name of a parameter, and the names of the modules that it is in."""
-    words = name.split(".")
-    return [".".join(words[:count]) for count in range(1, len(words) + 1)]
+    return [*itertools.accumulate(name.split("."), "{}.{}".format)]
