@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from regard.decoding.alternatives import Alternatives
+from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.sampling import Sampling, Temperature, TopK
 from regard.decoding.search import BeamSearch, GreedySearch
+from regard.errors import ConfigError
 from tests.decoding.small_models import translator
 
 
@@ -43,8 +45,9 @@ def test_they_are_those_of_the_model_before_rules_and_filters(kind):
         limits=LengthLimits(ratio=0.0, offset=4), rules=(BannedTokens(ids=(0, 1, 2, 7)),), **filters
     )
     batch, sources = RunningTranslations(search, [model], alternatives=3), [[4, 5, 9], [6, 14]]
-    batch.add(sources)
-    found = {}
+    batch.add(sources[:1])
+    found = dict(batch.step())
+    batch.add(sources[1:])  # joins the first
     while batch:
         found |= dict(batch.step())
     for number, source in enumerate(sources):
@@ -58,3 +61,8 @@ def test_they_are_those_of_the_model_before_rules_and_filters(kind):
             expected = log_probs[step].topk(3)
             assert [token for token, _ in ranked] == expected.indices.tolist()
             assert [each for _, each in ranked] == pytest.approx(expected.values.tolist(), abs=1e-4)
+
+
+def test_a_search_that_does_not_record_them_is_refused():
+    with pytest.raises(ConfigError, match="DiverseBeamSearch does not record the alternatives"):
+        RunningTranslations(DiverseBeamSearch(size=4), translator(), alternatives=1)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.constrained import ConstrainedBeamSearch, NoRoom, _matched
+from regard.decoding.constrained import ConstrainedBeamSearch, Match, NoRoom, _matched
 from regard.decoding.hypothesis import Power, Request, Wu
 from regard.decoding.penalties import PresencePenalty
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
@@ -110,6 +110,48 @@ def test_what_is_matched_is_the_longest_beginning_of_the_phrase_that_the_text_en
         assert matched == (max(lengths),)
 
 
+@pytest.mark.parametrize(
+    ("text", "met", "bank", "wanted"),
+    [
+        ((), 0, 0, {4, 6, 7}),
+        ((1,), 0, 0, {4, 6, 7}),
+        ((4,), 0, 1, {5, 6, 7}),
+        ((4, 1), 0, 0, {4, 6, 7}),
+        ((4, 5), 2, 2, {6, 7}),
+        ((4, 5, 7, 8), 2, 4, {6, 9}),
+        ((4, 5, 7, 6), 5, 5, set()),  # of two phrases the longer one counts
+    ],
+    ids=str,
+)
+def test_a_text_is_in_the_bank_of_the_tokens_that_it_has_matched(text, met, bank, wanted):
+    match = Match.of((((4, 5),), ((6,), (7, 8, 9))))
+    for token in text:
+        match = match.after(token)
+    assert (match.met, match.bank, match.wanted) == (met, bank, wanted)
+    assert bool(match.unmet) == bool(wanted)
+
+
+def test_what_cannot_win_is_not_waited_for(make_table):
+    """Neither is what could only have the score of the best that has ended."""
+    table = make_table(vocab=6)
+    table.known[(4,), (2,)] = torch.tensor([0, 0, 0, 0, 1.0, 0]).log()
+    table.known[(4,), (2, 4)] = torch.tensor([0, 0, 0, 0.5, 0, 0.5]).log()
+    search = search_of(CONSTRAINTS[0], beam_size=2)
+    assert search(table.read([[4]]), ask([[4]]))[0][0].ids == [4]
+    assert len(table.sizes) == 2
+
+
+def test_an_end_that_cannot_be_takes_the_place_of_no_other_token(make_table):
+    """Of a text without 4 4 and 5 5 a beam of two keeps its best token of each bank: 4, and here 1."""
+    table = make_table(vocab=6)
+    after = {(): {EOS: 0.4, 4: 0.25, 5: 0.2, 1: 0.15}, (4,): {4: 0.1, 1: 0.9}, (5,): {5: 0.1, 1: 0.9}}
+    after |= {(1,): {4: 1.0}, (1, 4): {4: 1.0}, (1, 4, 4): {EOS: 1.0}, (4, 4): {EOS: 1.0}, (5, 5): {EOS: 1.0}}
+    for said, shares in after.items():
+        table.known[(4,), (2, *said)] = torch.tensor([shares.get(token, 0.0) for token in range(6)]).log()
+    search = search_of((((4, 4), (5, 5)),), beam_size=2)
+    assert search(table.read([[4]]), ask([[4]]))[0][0].ids == [1, 4, 4]
+
+
 @pytest.mark.parametrize("strength", [2.0, -2.0])
 def test_rules_that_raise_scores_lose_nothing(make_table, exhaustive_search, strength):
     """No hypothesis is dropped because its score could not rise."""
@@ -134,6 +176,10 @@ def test_too_little_room_is_refused_with_both_numbers(make_table):
     with pytest.raises(ConfigError, match="must_contain needs 3 tokens, but at most 2") as raised:
         search_of((((5, 5, 4),),), beam_size=2, longest=2)(make_table().read([[4]]), ask([[4]]))
     assert "max_new_tokens" in raised.value.hint
+    with pytest.raises(ConfigError, match="needs 3 tokens, but at most 2"):  # after a prefix
+        search_of((((5, 5, 4),),), beam_size=2, longest=3)(make_table().read([[4]]), ask([[4]], prefix=(5,)))
+    with pytest.raises(ConfigError, match="more than the size of the beam"):
+        search_of(CONSTRAINTS[0], beam_size=2, n_best=3)
     for empty in (((),), (((),),)):
         with pytest.raises(ConfigError, match="cannot be met"):
             search_of(empty, beam_size=2)
@@ -261,11 +307,14 @@ class Repeater(Sentence):
         return scores.log_softmax(dim=0)
 
 
-def test_a_sentence_that_the_model_would_end_is_not_said_again_for_a_better_mean():
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_a_sentence_that_the_model_would_end_is_not_said_again_for_a_better_mean(beam_size):
     def found(**more):
         stepper = Repeater()
         stepper.start(torch.zeros(1, 1), torch.ones(1))
-        search = search_of((((7,),),), beam_size=5, longest=12, length_penalty=Power(alpha=1.0), **more)
+        search = search_of(
+            (((7,),),), beam_size=beam_size, longest=12, length_penalty=Power(alpha=1.0), **more
+        )
         return search(stepper, ask([[4]]))[0][0].ids
 
     assert found().count(6) > 1

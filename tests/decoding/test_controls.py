@@ -251,6 +251,8 @@ def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     greedy = diverse.changed(Controls(temperature=0.0))
     assert (greedy.samples, greedy.beam_size, greedy.beam_groups) == (False, 1, 1)
     assert drawn.beam_size == 4, "what it was"
+    for size, groups in ((1, 1), (2, 2), (8, 2)):
+        assert diverse.changed(Controls(beam_size=size)).beam_groups == groups
     assert drawing.changed(Controls(beam_size=1)).samples is False
     warm = ContinuationSettings(temperature=0.5, top_k=3)
     assert (warm.changed(Controls(sample=True)).temperature, warm.changed(Controls(sample=True)).top_k) == (
@@ -269,6 +271,7 @@ def test_a_search_that_is_asked_for_rules_out_what_was_set_for_others():
     for given in ({"beam_size": 2}, {"prompt_lookup": 5}):
         changed = drafting.changed(Controls(**given))
         assert (changed.draft_model, changed.draft_tokens) == (None, None)
+    assert drafting.changed(Controls(top_k=3)).draft_model == "small"
     looking = ContinuationSettings(prompt_lookup=4)
     assert looking.changed(Controls(beam_size=2)).prompt_lookup == 0
     assert looking.changed(Controls(draft_model="small")).prompt_lookup == 0

@@ -6,7 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.rows import SPARE, HypothesisRows
+from regard.decoding.rows import MOST_PAUSE, SPARE, HypothesisRows
+from regard.fast.native.search import StepsTaken
 
 
 class Cache:
@@ -133,10 +134,58 @@ def test_a_score_may_differ_from_the_log_probability():
     assert rows.log_prob.tolist() == [-1.5, -2.75]
 
 
-def test_there_is_room_for_at_most_twice_as_many_tokens_as_there_are():
+def test_there_is_room_for_16_tokens_and_for_twice_as_many_once_they_fill_it():
     rows, _ = of(2)
-    for length in range(1, 100):
+    room = []
+    for _ in range(100):
         rows.append(np.arange(2), np.array([4, 5]), np.zeros(2))
-        assert length <= rows._ids.shape[1] <= max(16, 2 * length)
+        room.append(rows._ids.shape[1])
         assert rows._token_log_probs.shape == rows._ids.shape
-    assert rows.ids.tolist() == [[4] * 99, [5] * 99]
+    assert room == [16] * 16 + [32] * 16 + [64] * 32 + [128] * 36
+    assert rows.ids.tolist() == [[4] * 100, [5] * 100]
+
+
+def test_rows_that_join_have_the_tokens_that_they_begin_with_and_leave():
+    rows, cache = of(1)
+    rows.append(np.array([0]), np.array([5]), np.array([-0.5]))
+    cache.held += [1, 2]
+    rows.join(np.array([1, 2]), [[6] * 20, []])
+    assert [rows.ids_of(row) for row in range(3)] == [[5], [6] * 20, []]
+    assert (rows.length, rows.last(2).tolist()) == (20, [5, 6, 2])
+    rows.append(np.arange(3), np.array([7, 8, 9]), np.array([-1.0, -2.0, -3.0]))
+    assert [rows.ids_of(row) for row in range(3)] == [[5, 7], [*[6] * 20, 8], [9]]
+    assert rows.log_prob.tolist() == [-1.5, -2.0, -3.0]
+    assert rows.log_probs_of(1) == [*[0.0] * 20, -2.0]
+    rows.select(np.array([2]), np.array([0]))
+    assert (rows.length, rows.ids_of(0), cache.held) == (1, [9], [2])
+
+
+def test_the_tokens_of_a_row_come_with_what_is_recorded_of_them():
+    rows, _ = of(1)
+    rows.append(np.array([0]), np.array([5]), np.array([-0.5]))
+    rows.append(np.array([0]), np.array([6]), np.array([-1.0]))
+    assert rows.taken(0, 0) == [(5, -0.5, ()), (6, -1.0, ())]
+    rows.record_alternatives(1)
+    rows.alternatives.rank(torch.tensor([[-3.0, -2.0]]))
+    rows.append(np.array([0]), np.array([7]), np.array([-3.0]))
+    assert rows.taken(0, 1) == [(6, -1.0, ()), (7, -3.0, ((1, -2.0),))]
+
+
+def asked_after(rows, steps):
+    """How many steps later the stepper is asked for several again, after it took so many."""
+    number, share = (torch.zeros(1, steps, dtype=kind) for kind in (torch.int64, torch.float64))
+    row, log_probs = torch.zeros(1, dtype=torch.int64), torch.zeros(1, dtype=torch.float64)
+    candidates = torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.int64), torch.zeros(1)
+    rows.add_steps(
+        StepsTaken(
+            origins=row, ranks=row, log_probs=log_probs, tokens=number, gains=share, candidates=candidates,
+            ended=[],
+        )
+    )  # fmt: skip
+    return next((later for later in range(1, 99) if rows.may_take_steps()), None)
+
+
+def test_a_stepper_that_took_no_steps_is_asked_less_and_less_often_until_it_takes_some():
+    rows, _ = of(1)
+    assert [asked_after(rows, 0) for _ in range(4)] == [1, 3, MOST_PAUSE, MOST_PAUSE]
+    assert [asked_after(rows, steps) for steps in (1, 0)] == [1, 1]

@@ -253,3 +253,16 @@ def test_prefixes_for_other_sources_are_refused_and_none_is_queued(given):
         batch.add([[5, 6], [7]], prefixes=given)
     assert not batch
     assert batch.add([[5, 6]], prefixes=[[9]]) == [0]
+
+
+def test_a_translation_ends_at_the_last_position_of_the_model():
+    """As it does alone, whatever the limits of the search."""
+    endless = GreedySearch(limits=LengthLimits(offset=99), rules=(BannedTokens(ids=(0, 2, EOS)),))
+    model, found = translator(positions="learned", max_positions=9), []
+    batch = RunningTranslations(endless, model)
+    batch.add([[5, 6]])
+    while batch:
+        found += [each.ids for _, [each] in batch.step()]
+    [[alone]] = decode_all(endless, model, [[5, 6]])
+    assert found == [alone.ids]
+    assert len(alone.ids) == 8

@@ -100,11 +100,12 @@ def test_tokens_are_known_as_they_come():
             now = batch.generated(ticket)
             if ticket in found:
                 [answer] = found[ticket]
-                assert now == []
+                assert now == batch.taken(ticket, 0) == []
                 assert last[ticket] == answer.ids[2 : 2 + len(last[ticket])]
             else:
                 [now] = now
                 assert last.get(ticket, []) == now[: len(last.get(ticket, []))]
+                assert [each.token for each in batch.taken(ticket, 1)] == now[1:]
                 last[ticket] = now
     assert max(map(len, last.values())) > 2
 
@@ -113,13 +114,13 @@ def test_tokens_are_known_as_they_come():
 def test_few_arrivals_are_read_between_two_steps():
     """Others advance between two layers of a long one."""
     batch = RunningTranslations(SEARCHES["samples"], translator(num_encoder_layers=3), arrival_tokens=32)
-    batch.add([[5] * 15, [6] * 15, [7] * 15, [8] * 20, [9] * 500, [4]])
+    batch.add([[5] * 15, [6] * 15, [7] * 10, [8] * 20, [9] * 500, [4]])
     waiting, rows = [], []
     for _ in range(8):
         waiting.append(batch.waiting)
         batch.step()
         rows.append(batch.rows)
-    assert waiting == [6, 4, 3, 2, 2, 2, 2, 1]
+    assert waiting == [6, 4, 2, 2, 2, 2, 1, 0]  # after two of 32 tokens, a layer at each step
     assert rows[3] > 0
 
 
@@ -202,6 +203,7 @@ def test_a_source_that_is_too_long_is_refused_and_none_of_its_call_are_queued():
     assert not batch
     with pytest.raises(ConfigError, match="arrival_tokens is 0"):
         RunningTranslations(SEARCHES["greedy"], translator(), arrival_tokens=0)
+    RunningTranslations(SEARCHES["greedy"], translator(), arrival_tokens=1)
 
 
 def test_an_ensemble_has_a_model():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.decoding.batches import decode_all
 from regard.decoding.hypothesis import Request
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.sampling import (
@@ -19,10 +20,12 @@ from regard.decoding.sampling import (
     _mix,
     uniform_noise,
 )
+from regard.decoding.scoring import forced_scores
 from regard.decoding.search import GreedySearch
 from regard.errors import ConfigError
 from regard.fast.native import kernels
 from regard.fast.native.sampling import sample_tokens
+from tests.decoding.small_models import translator
 
 SOURCES = [[4, 5], [6, 4, 4], [5], [4], [4]]
 REQUESTS = [Request(src_len=len(source), index=index) for index, source in enumerate(SOURCES)]
@@ -83,7 +86,17 @@ def test_a_sample_is_scored_by_the_model_and_not_by_the_filters(make_table):
     search = Sampling(filters=(Temperature(temperature=0.5), TopK(k=2)))
     for source, (sample,) in zip(SOURCES, search(table.read(SOURCES), REQUESTS), strict=True):
         expected = table.hypothesis(source, sample.ids, lambda length: 1.0)
-        assert sample.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-6)
+        assert sample.token_log_probs == expected.token_log_probs  # to the bit: they are what the table gives
+
+
+def test_a_forced_prefix_has_the_log_probabilities_of_the_model_too():
+    model, sources, prefixes = translator(), [[4, 5, 9], [6]], [[7, 8], [9]]
+    search = Sampling(limits=LengthLimits(ratio=0.0, offset=5), rules=(BannedTokens(ids=(0, 2)),))
+    found = [each for [each] in decode_all(search, model, sources, prefixes=prefixes)]
+    pairs = [(source, each.ids) for source, each in zip(sources, found, strict=True)]
+    for prefix, sample, forced in zip(prefixes, found, forced_scores(model, pairs), strict=True):
+        assert sample.ids[: len(prefix)] == prefix
+        assert sample.token_log_probs == pytest.approx(forced.token_log_probs, abs=1e-4)
 
 
 def test_a_sample_depends_on_no_neighbour_but_on_seed_and_index(make_table):

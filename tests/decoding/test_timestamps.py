@@ -11,7 +11,9 @@ VOCAB, EOS, FIRST = 40, 20, 24
 PROMPT = (21, 22)
 HISTORY = [
     [],
+    [FIRST],
     [FIRST + 3],
+    [5, FIRST + 6],
     [FIRST + 3, 5],
     [FIRST + 3, 5, FIRST + 6],
     [FIRST + 3, 5, FIRST + 6, FIRST + 6],
@@ -43,6 +45,13 @@ def test_the_rule_is_that_of_transformers(ids, latest, normalised):
     assert torch.equal(scores, expected)
 
 
+def test_a_token_as_probable_as_all_times_together_is_allowed():
+    scores = torch.full((8, VOCAB), -torch.inf)
+    scores[:, [5, FIRST + 9]] = 0.0
+    TimestampRule(first_id=FIRST, eos_id=EOS)(scores, generated([FIRST + 3, 6]))
+    assert scores[0].isfinite().nonzero()[:, 0].tolist() == [5, FIRST + 9]
+
+
 def test_rows_with_other_tokens_have_their_own_times():
     rule = TimestampRule(first_id=FIRST, eos_id=EOS)
     rows = [[*PROMPT, *ids] for ids in ([FIRST, 5, FIRST + 4], [FIRST, 5, 6], [5, 6, 7])]
@@ -63,7 +72,7 @@ def test_first_tokens_are_banned_after_the_prompt_alone():
     for ids, banned in (([], [3, EOS]), ([5], [])):
         scores = torch.zeros(8, VOCAB)
         rule(scores, generated(ids))
-        assert scores[0].isinf().nonzero()[:, 0].tolist() == banned
+        assert (scores[0] == -torch.inf).nonzero()[:, 0].tolist() == banned
 
 
 @pytest.mark.parametrize(
@@ -72,6 +81,7 @@ def test_first_tokens_are_banned_after_the_prompt_alone():
         ([5, 6], [([5, 6], 0, 60)], 61),  # without times all is one segment, and the window is done
         ([FIRST, 5, FIRST + 4], [([FIRST, 5, FIRST + 4], 0, 8)], 61),
         ([FIRST, 5], [([FIRST, 5], 0, 60)], 61),
+        ([FIRST + 4, 5, FIRST], [([FIRST + 4, 5, FIRST], 0, 60)], 61),  # the last time says nothing
         ([], [([], 0, 60)], 61),
         (  # ended: nothing follows the last time
             [FIRST, 5, FIRST + 4, FIRST + 4, 6, FIRST + 9],
@@ -79,8 +89,8 @@ def test_first_tokens_are_banned_after_the_prompt_alone():
             61,
         ),
         (  # cut off: the next window begins at the last pair
-            [FIRST, 5, FIRST + 4, FIRST + 4, 6],
-            [([FIRST, 5, FIRST + 4, FIRST + 4], 0, 8)],
+            [FIRST, 5, 6, FIRST + 4, FIRST + 5, 6],
+            [([FIRST, 5, 6, FIRST + 4, FIRST + 5], 0, 8)],
             8,
         ),
         (

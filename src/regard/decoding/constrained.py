@@ -137,8 +137,7 @@ class ConstrainedBeamSearch(BeamSearch):
                 np.array([each.row for _, each in kept], np.int64), np.array([r for r, _ in kept], np.int64)
             )
             places = ([each.row for _, each in kept], [each.column for _, each in kept])
-            values = chosen.values[places] if self.changes_scores else None
-            rows.append(slots, chosen.ids[places], chosen.own[places], values)
+            rows.append(slots, chosen.ids[places], chosen.own[places], chosen.values[places])
             states = [nothing] * len(rows.sentence)
             for slot, (_, each) in zip(slots.tolist(), kept, strict=True):
                 states[slot] = each.state
@@ -177,7 +176,7 @@ class ConstrainedBeamSearch(BeamSearch):
         """The rows that end a sentence, and whose most probable next token is the end."""
         if self.sentence_end is None:
             return set()
-        best = prepared.log_probs.argmax(dim=-1).tolist()
+        best = prepared.log_probs.argmax(dim=1).tolist()
         in_prompt = constraints.in_prompt(rows)
         return {
             row
@@ -225,17 +224,16 @@ class ConstrainedBeamSearch(BeamSearch):
         """The candidates of each sentence, best first; equal ones in the order of a plain beam."""
         live = rows.live()
         totals = rows.log_prob[:, None] + chosen.values
-        found: dict[int, list[tuple[float, int, int, ConstrainedCandidate]]] = defaultdict(list)
+        found: dict[int, list[ConstrainedCandidate]] = defaultdict(list)
         for row in live.tolist():
-            sentence, rank = int(rows.sentence[row]), int(rows.rank[row])
+            sentence = int(rows.sentence[row])
             in_prefix = rows.length < constraints.prefix_lengths[sentence]
             for column in np.flatnonzero(np.isfinite(totals[row])).tolist():
                 token, total = int(chosen.ids[row, column]), float(totals[row, column])
                 state = states[row] if in_prefix else states[row].after(token)
-                candidate = ConstrainedCandidate(total, token, row, column, state)
-                found[sentence].append((-total, token, rank, candidate))
-        for sentence, each in found.items():
-            yield sentence, [candidate for *_, candidate in sorted(each, key=lambda item: item[:3])]
+                found[sentence].append(ConstrainedCandidate(total, token, row, column, state))
+        for sentence, candidates in found.items():
+            yield sentence, sorted(candidates, key=lambda c: (-c.total, c.token, rows.rank[c.row]))
 
     def _end(
         self,

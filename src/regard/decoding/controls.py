@@ -4,6 +4,7 @@ PyTorch is not imported here, so that `--help` is quick.
 """
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -213,7 +214,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
         changes: dict[str, Any] = {}
         greedy = overrides.temperature == 0 or overrides.beam_size == 1
         if overrides.sample is False or overrides.beam_size or greedy:
-            changes |= _neutral(SAMPLING_CONTROLS) | {"sample": None if self.samples_by_default else False}
+            changes |= _neutral(SAMPLING_CONTROLS) | {"sample": type(self).sample}
         if overrides.sample:
             changes |= {"beam_size": 0} if self.samples_by_default else {}
             changes |= {} if self.temperature else {"temperature": 1.0}
@@ -246,7 +247,7 @@ class Controls(RegisteredControls, TextControls, SamplingControls, BeamControls)
 
 
 BEAM = "beam_size = 4 (--beam-size 4)"  # a hint
-DIGITS = 12  # of the number of a token, and more: no vocabulary has as many
+TOKEN_ID = re.compile("[0-9]{1,11}")  # no vocabulary has numbers of more digits
 CONTROLS_BY_NAME: dict[str, Control] = controls_of(Controls)
 NEEDS = {
     "diversity": ("beam_groups",),
@@ -292,7 +293,7 @@ def banned_ids(text: str) -> tuple[int, ...]:
         ConfigError: it has something else than numbers of tokens, or nothing.
     """
     words = text.split()
-    if not words or not all(word.isascii() and word.isdigit() and len(word) < DIGITS for word in words):
+    if not words or not all(map(TOKEN_ID.fullmatch, words)):
         raise ConfigError(f"ban_ids = {text!r}: these are no numbers of tokens", "ban_ids = '17 4'")
     return tuple(map(int, words))
 

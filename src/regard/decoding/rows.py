@@ -60,7 +60,7 @@ class HypothesisRows:
             stepper if isinstance(stepper, RankingStepper) and stepper.has_top_candidates else None
         )
         # the stepper, if it may take several steps at once; after calls that took none it is asked less often
-        self.searching = stepper if self._ranking and isinstance(stepper, SearchingStepper) else None
+        self.searching = self._ranking if isinstance(self._ranking, SearchingStepper) else None
         self._pause = self._paused = 0  # steps for which it is not asked, and how many of them are left
         self.sentence: Int64[np.ndarray, " rows"] = np.arange(sentences)  # SPARE where a row is free
         self.rank: Int64[np.ndarray, " rows"] = np.zeros(sentences, np.int64)  # among those of its sentence
@@ -155,9 +155,7 @@ class HypothesisRows:
         return self._ranking is None
 
     def may_take_steps(self) -> bool:
-        """True if the stepper is to be asked for several steps; asking costs as much as a small step."""
-        if self.searching is None:
-            return False
+        """True if `searching` is to be asked for several steps; asking costs as much as a small step."""
         self._paused = max(0, self._paused - 1)
         return not self._paused
 

@@ -87,8 +87,8 @@ class RunningBatch(ABC):
         strategy: Search,
         models: Sequence[nn.Module],
         *,
-        arrival_tokens: int = ARRIVAL_TOKENS,
-        alternatives: int = 0,
+        arrival_tokens: int,
+        alternatives: int,
     ) -> None:
         """Between two steps `arrival_tokens` tokens of arrivals are read, or a layer of a longer one.
 
@@ -275,11 +275,12 @@ class RunningBatch(ABC):
         self._alone(group.arrivals, error)
 
     def _alone(self, arrivals: Sequence[Arrival], error: RegardError) -> None:
-        arrivals = [each for each in arrivals if each.ticket not in self._cancelled]
-        if len(arrivals) == 1 and arrivals[0].alone:
-            self._refused.append((arrivals[0].ticket, error))
-        else:
-            self._waiting.extendleft(replace(each, alone=True) for each in reversed(arrivals))
+        """Begin each of these requests again, alone; refuse one that was alone."""
+        for each in reversed([each for each in arrivals if each.ticket not in self._cancelled]):
+            if each.alone:
+                self._refused.append((each.ticket, error))
+            else:
+                self._waiting.appendleft(replace(each, alone=True))
 
     @abstractmethod
     def _read(self, arrivals: Sequence[Arrival]) -> Reading:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 from torch import Tensor
 
 from regard.decoding.rules import ForbiddingRule, GeneratedTokens
@@ -52,9 +52,9 @@ class TimestampRule(ForbiddingRule):
             log_probs[:, : self.first_id] = -torch.inf
             if self.latest_first is not None:
                 log_probs[:, self.first_id + self.latest_first + 1 :] = -torch.inf
-        normalised = log_probs.float().log_softmax(dim=-1)
+        normalised = log_probs.float().log_softmax(dim=1)
         times, texts = normalised[:, self.first_id :], normalised[:, : self.first_id]
-        more_probable = times.logsumexp(dim=-1) > texts.max(dim=-1).values
+        more_probable = times.logsumexp(dim=1) > texts.amax(dim=1)
         log_probs[:, : self.first_id].masked_fill_(more_probable[:, None], -torch.inf)
 
     def _pair(self, log_probs: Float[Tensor, "rows vocab"], ids: Int64[Tensor, "rows length"]) -> None:
@@ -65,19 +65,10 @@ class TimestampRule(ForbiddingRule):
         _forbid(log_probs[:, self.first_id :], last & before)
         _forbid(log_probs[:, : self.eos_id], last & ~before)
         if ids.size(1):
-            latest = _last_of(ids, is_time, self.first_id - 1) + (~(last & ~before)).long()
-            earliest = torch.where(is_time.any(dim=1), latest, self.first_id)
+            # times have the greatest ids, and never go back: the greatest id is that of the last time
+            earliest = ids.amax(dim=1) + (~(last & ~before)).long()
             times = torch.arange(self.first_id, log_probs.size(1))
             _forbid(log_probs[:, self.first_id :], times < earliest[:, None])
-
-
-def _last_of(
-    ids: Int64[Tensor, "rows length"], chosen: Bool[Tensor, "rows length"], otherwise: int
-) -> Int64[Tensor, " rows"]:
-    """The last chosen token of each row."""
-    places = torch.arange(ids.size(1)).where(chosen, -1).max(dim=1).values
-    found = ids.gather(1, places.clamp(min=0)[:, None])[:, 0]
-    return torch.where(places >= 0, found, otherwise)
 
 
 def _forbid(log_probs: Float[Tensor, "rows some"], where: Tensor) -> None:
