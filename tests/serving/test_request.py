@@ -126,7 +126,7 @@ def test_a_client_that_sends_more_has_not_left():
     async def main():
         found = await request_of(b"more", b"still more").or_gone(work())
         await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "nobody listens to it any more"
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "no task waits for the next message"
         return found
 
     assert asyncio.run(main()) == 7
