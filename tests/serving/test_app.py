@@ -54,8 +54,10 @@ def test_each_key_opens_every_dialect(locked, path):
 
 
 def test_health_and_the_page_need_no_key(locked):
-    for path in ("/health", "/health/ready", "/", "/docs", "/openapi.json", "/page/page.js"):
+    pages = ("/", "/docs", "/openapi.json", "/page/page.js")
+    for path in ("/health", "/health/ready", *pages, "/languages", "/frontend/settings"):
         assert ask(locked, "GET", path).status == 200
+    assert ask(locked, "GET", "/download_file/none").status == 404, "its name is as good as a key"
 
 
 def test_two_keys_in_one_request_are_refused(locked):

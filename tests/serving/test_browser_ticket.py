@@ -48,6 +48,11 @@ def test_one_of_two_owners_who_is_another_user_is_enough_to_refuse(sockets):
     assert not is_of_this_user(CLIENT)
 
 
+def test_two_owners_who_may_read_the_page_are_enough(sockets):
+    sockets([line(ADDRESS, SERVER, 1000), line(ADDRESS, SERVER, browser_ticket.ROOT)])
+    assert is_of_this_user(CLIENT)
+
+
 def test_a_connection_that_is_not_listed_has_no_owner(sockets):
     sockets([line(SERVER, ADDRESS, 1000)])
     assert not is_of_this_user(CLIENT)

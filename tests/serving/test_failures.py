@@ -147,7 +147,7 @@ def test_without_its_library_no_language_is_detected(monkeypatch):
 @pytest.mark.parametrize("kind", [None, "latency_optimized", "prefer_quality_optimized"])
 def test_there_is_one_model_for_each_pair(kind):
     assert _handling(Fields({"model_type": kind}, is_form=False)) == (None, "auto")
-    with pytest.raises(HttpProblem, match="quality_optimized"):
+    with pytest.raises(HttpProblem, match="model_type = quality_optimized"):
         _handling(Fields({"model_type": "quality_optimized"}, is_form=False))
 
 

@@ -30,6 +30,14 @@ def test_a_file_is_found_by_its_id_for_ten_minutes(now):
     assert files.get(identifier) is None
 
 
+def test_what_nobody_has_fetched_leaves_memory_when_another_file_comes(now):
+    files = KeptFiles()
+    files.keep("a.txt", "a", 1)
+    now[0] += SECONDS + 1
+    identifier = files.keep("b.txt", "b", 1)
+    assert [*files._files] == [identifier]
+
+
 def test_the_oldest_make_room_and_what_fills_all_of_it_is_kept(now, monkeypatch):
     monkeypatch.setattr(kept_files, "MOST_BYTES", 10)
     files = KeptFiles()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from regard.serving.languages import NAMES, detected, detected_among, language_name
+from regard.serving import languages
+from regard.serving.languages import NAMES, PROBABLE, SURE, detected, detected_among, language_name
 
 TEXTS = {
     "en": "Where is the nearest railway station, please?",
@@ -25,6 +26,26 @@ def test_a_sentence_is_recognised(language):
 def test_a_known_language_is_preferred_where_it_is_doubtful():
     assert detected_among("a", {"en"})[0] == "en"
     assert detected_among(TEXTS["ja"], {"en", "de"})[0] == "ja"
+
+
+@pytest.mark.parametrize(
+    ("ranked", "found"),
+    [
+        ({"ja": 0.9, "en": PROBABLE}, "en"),
+        ({"ja": 0.9, "en": PROBABLE / 2}, "ja"),
+        ({"ja": SURE / 2, "en": PROBABLE / 2}, "en"),
+        ({"ja": SURE, "cs": PROBABLE, "en": PROBABLE / 2}, "ja"),
+        ({"ja": SURE / 2}, "ja"),
+    ],
+    ids=str,
+)
+def test_a_known_language_must_be_probable_or_beside_none_that_is_sure(monkeypatch, ranked, found):
+    monkeypatch.setattr(languages, "detected", lambda text: [*ranked.items()])
+    assert detected_among("a text", {"en"}) == (found, ranked[found])
+
+
+def test_a_text_of_spaces_says_nothing_of_its_language():
+    assert detected(" \n") == [("en", 0.0)]
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\0", "123", "\ud83d", "🙂" * 10_000])

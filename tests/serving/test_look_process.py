@@ -87,18 +87,19 @@ def test_a_process_ends_with_the_server_and_reports_its_address_before_it_answer
 
 
 def test_a_process_that_does_not_start_is_ended_and_its_connection_closed(ends, monkeypatch):
-    calls = []
+    calls, given = [], {}
     made = SimpleNamespace(
         pid=4711,
         start=lambda: calls.append("start"),
         kill=lambda: calls.append("kill"),
         join=lambda: calls.append("join"),
     )
-    context = SimpleNamespace(Pipe=lambda duplex: ends, Process=lambda **given: made)
+    context = SimpleNamespace(Pipe=lambda duplex: ends, Process=lambda **more: given.update(more) or made)
     monkeypatch.setattr(look_process.multiprocessing, "get_context", lambda kind: context)
     with pytest.raises(RunError, match="did not start"):  # nobody holds the other end
         LookProcess(None, Runtime())
     assert calls == ["start", "kill", "join"]
+    assert given["daemon"], "a server does not wait for it at its exit"
     assert [end.closed for end in ends] == [True, True]
     made.pid = None  # it could not be begun
 

@@ -98,6 +98,8 @@ def test_looks_of_exactly_the_limit_are_kept_with_all_that_they_hold(untrained, 
     store.get(made[0], "logits")
     assert sorted(store._looks) == sorted(made)
     assert [store._looks[number].bytes_held for number in made] == held
+    another = store.create({"text": "2"})["id"]
+    assert [*store._looks] == [made[0], another], "as few as need be are dropped"
 
 
 def test_large_looks_make_room_for_the_most_recently_used(untrained, monkeypatch):

@@ -274,13 +274,14 @@ def looks(monkeypatch):
     ],
     ids=["system", "http", "program"],
 )
-def test_a_look_that_fails_makes_room_for_the_next(looks, failure, raised):
+def test_a_look_that_fails_makes_room_for_the_next(looks, capsys, failure, raised):
     made, _, asked = looks
     for _ in range(AT_ONCE + 1):
         with pytest.raises(raised) as caught:
             asked(failure)
     if raised is HttpProblem:
         assert (caught.value.status, caught.value.code, caught.value.retry_after) == (503, "unavailable", 2)
+        assert f"looks of a: {type(failure).__name__}: {failure}" in capsys.readouterr().err
     for _ in range(AT_ONCE + 1):
         found = asked(Response(b"a", b"b", chunked=False))
         assert (found.status, found.content_type, found.content) == (200, "application/json", b"ab")

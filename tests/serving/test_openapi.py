@@ -265,6 +265,19 @@ def test_the_document_names_every_operation(document):
     assert "draft_model" not in fields
 
 
+def test_the_document_has_the_operations_that_answer_in_events(document):
+    found = {
+        path
+        for path, methods in document["paths"].items()
+        for operation in methods.values()
+        if "text/event-stream" in operation["responses"].get("200", {}).get("content", ())
+    }
+    assert found == {f"/api/v1/{verb}" for verb in ("translate", "generate")} | {
+        "/v1/completions",
+        "/v1/chat/completions",
+    }
+
+
 def test_the_document_has_the_fields_of_addresses(document):
     paths = document["paths"]
     entries = paths["/v3/glossaries/{name}/entries"]["get"]["parameters"]

@@ -82,6 +82,24 @@ def test_a_form_has_at_most_200_fields(fields):
         assert refused(form).message == "the body is not a form"
 
 
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_form_has_at_most_one_file(files):
+    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\na\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+
+    async def read():
+        request = request_of(part * files + b"--x--\r\n", headers=headers)
+        try:
+            return await (await request.form(ServerLimits()))["file"].read()
+        finally:
+            await request.close()
+
+    if files == 1:
+        assert asyncio.run(read()) == b"a"
+    else:
+        assert refused(read()).message == "the body is not a form"
+
+
 def test_what_is_awaited_is_given_up_when_the_client_leaves():
     stopped = []
 
@@ -92,11 +110,12 @@ def test_what_is_awaited_is_given_up_when_the_client_leaves():
             stopped.append(True)
 
     async def main():
-        await request_of(disconnects=True).or_gone(work())
+        with pytest.raises(ClientGone):
+            await request_of(disconnects=True).or_gone(work())
+        await asyncio.sleep(0)
+        assert stopped
 
-    with pytest.raises(ClientGone):
-        asyncio.run(main())
-    assert stopped
+    asyncio.run(main())
 
 
 def test_a_client_that_sends_more_has_not_left():
@@ -105,7 +124,10 @@ def test_a_client_that_sends_more_has_not_left():
         return 7
 
     async def main():
-        return await request_of(b"more", b"still more").or_gone(work())
+        found = await request_of(b"more", b"still more").or_gone(work())
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "no task waits for the next message"
+        return found
 
     assert asyncio.run(main()) == 7
 

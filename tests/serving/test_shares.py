@@ -51,6 +51,14 @@ def test_every_piece_is_dealt_once_and_the_work_is_even(model):
     assert max(work[0], work[1] + 300, work[2]) - min(work[0], work[1] + 300, work[2]) <= 51
 
 
+def test_the_longest_pieces_are_dealt_first(model):
+    answerer = model.answerer(AnswerSettings(task="translate"))
+    short = 2 * LEAST - 1
+    job = made(answerer, ["a"] * short)
+    job = made(answerer, [*job.pieces, "a" * (job.size - 1)])
+    assert dealt(job, [(0, 0), (0, 0)]) == [[short], [*range(short)]]
+
+
 def test_few_pieces_and_answers_that_depend_on_their_batch_stay_together(model):
     translate = model.answerer(AnswerSettings(task="translate"))
     score = model.answerer(AnswerSettings(task="score"))

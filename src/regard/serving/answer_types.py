@@ -10,7 +10,7 @@ Unset = msgspec.UnsetType
 UNSET = msgspec.UNSET
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class Answer(msgspec.Struct):
     """An object of an answer."""
 
 

@@ -26,7 +26,7 @@ class JobRunner(Protocol):
         """Drop a request; nothing happens if it is answered."""
         ...
 
-    def close(self, wait: bool = False) -> None:
+    def close(self, wait: bool = ...) -> None:
         """Take no more requests, and end when all are answered."""
         ...
 

@@ -23,9 +23,6 @@ def dealt(job: Job, work: Sequence[Work]) -> list[list[int]]:
     shares: list[list[int]] = [[] for _ in work]
     number = min(len(work), len(job.pieces) // LEAST) if _can_be_divided(job) else 1
     chosen = heapq.nsmallest(max(1, number), ((*each, worker) for worker, each in enumerate(work)))
-    if len(chosen) == 1:
-        shares[chosen[0][-1]] = list(range(len(job.pieces)))
-        return shares
     for piece in sorted(range(len(job.pieces)), key=lambda piece: -job.sizes[piece]):
         size, requests, worker = chosen[0]
         shares[worker].append(piece)

@@ -1,6 +1,8 @@
 """DeepL's own client against the server."""
 
+import asyncio
 import io
+import json
 import re
 
 import deepl
@@ -8,13 +10,16 @@ import pytest
 
 from regard.documents.tag_rules import HTML_RULES, TagRules
 from regard.serving.dialects import pairs
-from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS, _glossary_ids, _handling
+from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS, DeepLDialect, _glossary_ids, _handling
+from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.fields import Fields
+from regard.serving.glossaries import GlossaryStore
 from regard.serving.http_error import HttpProblem
 from regard.verbs.serve import ServedModel
 from regard.verbs.translate import Translator
 from tests.serving import asking
 from tests.serving.asking import ask, post
+from tests.serving.made_models import request_of, service_with
 
 TEXT = "Thank you. See you tomorrow!"
 SPLITTABLE = "I am here. Where are you? He is not here. We will see."  # its sentences together: another text
@@ -82,6 +87,17 @@ def test_languages_and_usage(client):
     client.translate_text("Yes.", target_lang="DE")
     assert client.get_usage().character.count == before + 4
     assert not client.get_usage().any_limit_reached
+
+
+def test_a_server_has_translated_nothing_at_its_start():
+    call = Call(service=service_with({"en-de": None}), request=request_of(b""))
+    found = asyncio.run(DeepLDialect(GlossaryStore()).usage(call))
+    assert json.loads(found.body)["character_count"] == 0
+
+
+def test_languages_are_those_of_sources_or_of_targets(included):
+    answer = ask(included, "GET", "/v2/languages?type=both")
+    assert (answer.status, answer.json["message"]) == (400, "type must be source or target")
 
 
 def test_a_document_of_plain_text_is_translated(client):

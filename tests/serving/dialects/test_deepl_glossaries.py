@@ -208,6 +208,28 @@ def test_two_dictionaries_of_the_same_languages_are_refused(included):
     assert (answer.status, answer.json["message"]) == (400, "two dictionaries have the same languages")
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("", "source_lang is missing"),
+        ("?source_lang=en", "target_lang is missing"),
+        ("?source_lang=en&target_lang=de&no_such=1", "there is no field no_such"),
+    ],
+)
+def test_a_dictionary_is_named_by_two_languages_and_nothing_else(included, method, query, message):
+    path = f"/v3/glossaries/x/{'entries' if method == 'GET' else 'dictionaries'}"
+    answer = ask(included, method, path + query)
+    assert (answer.status, answer.json["message"]) == (400, message)
+
+
+def test_what_is_removed_has_an_answer_without_content(included):
+    made = post(included, "/v2/glossaries", BODY).json["glossary_id"]
+    for path in (f"{made}/dictionaries?source_lang=en&target_lang=de", made):
+        answer = ask(included, "DELETE", f"/v3/glossaries/{path}")
+        assert (answer.status, answer.content) == (204, b"")
+
+
 def test_paths_that_are_no_operations_have_the_errors_of_the_dialect(included):
     for method, path, status in [
         ("GET", "/v3/none", 404),

@@ -87,6 +87,14 @@ def test_what_is_wrong_with_a_body_is_named(content, message, parameter, code):
     assert found.hint
 
 
+def test_a_message_does_not_repeat_a_long_name():
+    for content in (b'{"%b": 1}', b'{"text": "a", "inner": {"%b": 1}}'):
+        with pytest.raises(HttpProblem) as caught:
+            decoded(content % (b"x" * 100_000), Body)
+        assert "x" * 65 in caught.value.message
+        assert len(caught.value.message) < 1000
+
+
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON ; charset=utf-8"])
 def test_a_body_is_json_if_its_header_says_so(kind):
     def body(kind):

@@ -11,11 +11,12 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from regard.serving.dialects import pairs
+from regard.serving.dialects import libretranslate, pairs
 from regard.serving.dialects.dialect import Call
-from regard.serving.dialects.libretranslate import UNKNOWN_BYTES, LibreTranslateDialect, _scheme
+from regard.serving.dialects.libretranslate import LEAST, SHOWN, UNKNOWN_BYTES, LibreTranslateDialect, _scheme
 from regard.serving.http_error import HttpProblem
 from regard.serving.keys import ApiKeys
+from regard.serving.limits import ServerLimits
 from regard.serving.request import ServedRequest
 from regard.verbs.generation.translated_document import document_lines
 from regard.verbs.shared.sentence_splitting import edges
@@ -25,6 +26,7 @@ from tests.serving.asking import ask, post
 from tests.serving.made_models import request_of, service_with
 
 TEXT = "Thank you. See you tomorrow!"
+FRENCH = "Où est la gare la plus proche, s'il vous plaît ?"
 
 
 @pytest.fixture(scope="module")
@@ -142,9 +144,8 @@ def test_languages_of_long_texts_are_detected_beside_the_event_loop(included, mo
         return detected(*arguments)
 
     monkeypatch.setattr(pairs, "detected_among", noted)
-    body = {"q": " " * (pairs.AT_ONCE + 1), "source": "auto", "target": "de"}
-    post(included, "/translate", body)
-    post(included, "/translate", {**body, "q": "Yes."})
+    for length in (pairs.AT_ONCE + 1, pairs.AT_ONCE):
+        post(included, "/translate", {"q": " " * length, "source": "auto", "target": "de"})
     assert [thread is included.thread for thread in threads] == [False, True]
 
 
@@ -217,6 +218,9 @@ MISTAKES = [
     ({"q": "a", "target": "de"}, "Invalid request: missing source parameter"),
     ({"q": "a", "source": "en"}, "Invalid request: missing target parameter"),
     ({"q": "a", "source": "en", "target": "zz"}, "zz is not supported"),
+    ({"q": [], "source": "zz", "target": "de"}, "zz is not supported"),
+    ({"q": "a", "source": "de", "target": "de"}, "de is not supported as a source"),
+    ({"q": ["Yes.", FRENCH], "source": "auto", "target": "de"}, "text 2 is taken for fr"),
     (
         {"q": "a", "source": "en", "target": "de", "alternatives": "many"},
         "alternatives must be a whole number",
@@ -256,9 +260,48 @@ def test_suggestions_are_refused_and_the_settings_say_so(included):
     body = {"q": "a", "s": "b", "source": "en", "target": "de"}
     assert post(included, "/suggest", body).status == 403
     settings = ask(included, "GET", "/frontend/settings").json
-    assert settings["suggestions"] is False
-    assert settings["language"]["source"] == {"code": "en", "name": "English"}
+    assert (settings["suggestions"], settings["filesTranslation"]) == (False, True)
     assert ask(included, "GET", "/health").json == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "target"), [("en-de", "English", "German"), ("chat", "auto", "English")]
+)
+def test_the_settings_have_the_languages_of_the_first_model(model, source, target):
+    call = Call(service=service_with({model: None}), request=request_of())
+    found = json.loads(asyncio.run(LibreTranslateDialect().settings(call)).body)["language"]
+    assert (found["source"]["name"], found["target"]["name"]) == (source, target)
+
+
+def call_of(body, **limits):
+    """A call with this JSON."""
+    request = request_of(json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+    return Call(service=service_with({"en-de": None}, ServerLimits(**limits)), request=request)
+
+
+@pytest.mark.parametrize("least", [LEAST, LEAST / 2])
+def test_the_most_probable_language_is_shown_and_few_others_if_they_are_probable(monkeypatch, least):
+    languages = [("nl", 0.17654), *((code, least) for code in ("de", "af", "da", "sv"))]
+    monkeypatch.setattr(libretranslate, "detected", lambda text: languages)
+    found = json.loads(asyncio.run(LibreTranslateDialect().detect(call_of({"q": "a"}))).body)
+    assert found[0] == {"confidence": 17.7, "language": "nl"}
+    shown = SHOWN if least == LEAST else 1
+    assert [each["language"] for each in found] == [code for code, _ in languages[:shown]]
+
+
+@pytest.mark.parametrize(("alternatives", "ok"), [(-1, False), (0, True), (2, True), (3, False)])
+def test_the_best_translation_and_its_alternatives_are_all_candidates(monkeypatch, alternatives, ok):
+    async def translated(call, texts, sources, target, *, alternatives, rules):
+        return [["a"] * (1 + alternatives)]
+
+    monkeypatch.setattr(libretranslate, "translated", translated)
+    body = {"q": "a", "source": "en", "target": "de", "alternatives": alternatives}
+    asked = LibreTranslateDialect().translate(call_of(body, candidates=3))
+    if ok:
+        assert len(json.loads(asyncio.run(asked).body).get("alternatives", [])) == alternatives
+        return
+    with pytest.raises(HttpProblem, match="alternatives must be from 0 to 2"):
+        asyncio.run(asked)
 
 
 def test_languages_answers_a_get_with_a_form_s_content_type(included):
@@ -293,6 +336,8 @@ def test_of_a_client_whose_key_is_not_in_a_header_only_a_small_body_is_read(serv
     known = {"Authorization": "Bearer 0123456789abcdef01234567"}
     assert post(server, "/translate", large, headers=known).json["error"].startswith("zz is not supported")
     assert post(server, "/translate", body).json["error"].startswith("zz is not supported")
+    unknown = {"Authorization": f"Bearer {'0' * 24}"}
+    assert post(server, "/translate", body, headers=unknown).status == 403, "it is the one that counts"
 
 
 @pytest.mark.parametrize(

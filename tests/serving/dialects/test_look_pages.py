@@ -46,9 +46,27 @@ def test_a_streamed_answer_is_closed_when_it_is_sent_or_cannot_be(fails):
 
 def test_a_server_without_looks_has_no_pages_of_them():
     service = service_with({"a": None})
-    with pytest.raises(HttpProblem, match="no looks") as caught:
-        _looks(Call(service=service, request=request_of()))
-    assert caught.value.status == 404
+    call = Call(service=service, request=request_of())
+    for asked in (lambda: _looks(call), lambda: asyncio.run(LookPages().first(call))):
+        with pytest.raises(HttpProblem, match="no looks") as caught:
+            asked()
+        assert caught.value.status == 404
+
+
+def test_a_request_is_passed_on_below_its_model_s_page_and_the_log_names_the_model():
+    asked = []
+
+    class Answering(Looks):
+        async def answer(self, slot, method, path, body, seconds):
+            asked.append((slot.name, method, path, body))
+            return LookAnswer(status=201, content_type="text/plain", content=b"c")
+
+    service, request = service_with({"a": None, "b": None}), request_of(b"{}")
+    service.looks = Answering(Runtime())
+    found = asyncio.run(LookPages().passed_on(Call(service=service, request=request, path="b/c d")))
+    assert asked == [("b", "POST", "/c%20d", b"{}")]
+    assert (found.status_code, found.body) == (201, b"c")
+    assert (request.model, request.texts) == ("b", ())
 
 
 @pytest.mark.parametrize(("path", "target"), [("/look", "look/a/"), ("/look/", "a/")])

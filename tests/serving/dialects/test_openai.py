@@ -107,6 +107,9 @@ def test_what_a_client_sends_that_changes_nothing_is_accepted(included):
     limits = {"max_tokens": 99, "max_completion_tokens": 99}
     assert post(included, "/v1/chat/completions", {**body, **same}).json["choices"] == wanted
     assert post(included, "/v1/chat/completions", {**body, **limits}).json["choices"] == wanted
+    text = {"modalities": ["text"], "response_format": {"type": "text"}}
+    none = dict.fromkeys(["tool_choice", "function_call", "reasoning_effort"], "none")
+    assert post(included, "/v1/chat/completions", {**body, **text, **none}).json["choices"] == wanted
 
 
 def test_an_explicit_default_replaces_what_a_model_samples_by(serving, decoder_folder):
@@ -176,10 +179,20 @@ def test_echo_stop_and_temperature_zero(writer, generating):
     [[wanted]] = of_python(generating, ["To be"], temperature=0.0, max_new_tokens=12)
     asked = {"model": "chars", "prompt": "To be", "max_tokens": 12, "temperature": 0}
     assert writer.completions.create(**asked, echo=True).choices[0].text == "To be" + wanted.text
+    *parts, _ = post(generating, "/v1/completions", {**asked, "echo": True, "stream": True}).events()
+    streamed = [json.loads(part)["choices"][0]["text"] for part in parts]
+    assert (streamed[0], "".join(streamed)) == ("To be", "To be" + wanted.text)
     stop = wanted.text[-1]
     answer = writer.completions.create(**asked, stop=[stop])
     assert answer.choices[0].text == wanted.text[: wanted.text.index(stop)]
     assert answer.choices[0].finish_reason == "stop"
+
+
+def test_the_tokens_of_all_choices_are_in_the_log(generating):
+    body = {"model": "chars", "prompt": "To be", "max_tokens": 5, "n": 2}
+    answer = post(generating, "/v1/completions", body, headers={"X-Request-Id": "two-choices"})
+    logged = json.loads(generating.log.wait_for('"two-choices"'))
+    assert logged["output_tokens"] == answer.json["usage"]["completion_tokens"] > 0
 
 
 def test_without_max_tokens_a_text_that_a_stop_ended_says_so(writer, generating, translator):
@@ -307,11 +320,17 @@ REFUSED = [
     ),
     ("/v1/chat/completions", {"messages": USER, "top_logprobs": 3}, "top_logprobs"),
     ("/v1/chat/completions", {"messages": USER, "audio": {"voice": "x"}}, "audio"),
+    ("/v1/chat/completions", {"messages": USER, "tool_choice": "auto"}, "tool_choice"),
+    ("/v1/chat/completions", {"messages": USER, "modalities": ["text", "audio"]}, "modalities"),
     ("/v1/chat/completions", {"messages": [{"role": "assistant", "content": "a"}]}, "last message"),
     (
         "/v1/chat/completions",
         {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
         "image_url",
+    ),
+    *(
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": [part]}]}, "content of type")
+        for part in ({"type": "text"}, {"type": "refusal", "text": "a"})
     ),
     ("/v1/chat/completions", {"messages": []}, "messages"),
     ("/v1/chat/completions", {"messages": [{"role": "user"}]}, "no content"),
@@ -321,6 +340,7 @@ REFUSED = [
     ("/v1/chat/completions", {"messages": USER, "n": 0}, "n"),
     ("/v1/chat/completions", {"messages": USER, "n": 10**9}, "n"),
     ("/v1/chat/completions", {"messages": USER, "n": 2, "stream": True}, "stream with several answers"),
+    ("/v1/completions", {"prompt": ["a", "b"], "stream": True}, "stream with several answers"),
     ("/v1/chat/completions", {"messages": USER, "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
     ("/v1/completions", {"prompt": "a", "logprobs": 6}, "logprobs"),
     ("/v1/completions", {"prompt": "a", "logprobs": 0, "echo": True}, "echo with logprobs"),
@@ -417,6 +437,19 @@ def test_what_cannot_be_done_is_refused_by_name(included, path, body, named):
     assert error["type"] == "invalid_request_error"
     if error["code"] != "model_cannot":
         assert re.fullmatch(r"[a-z_]+(\[\.{3}\]|\[\d+\]|\.[a-z_]+)*", error["param"]), "a field"
+
+
+@pytest.mark.parametrize("usage", [False, True])
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/completions", {"prompt": "Yes."}), ("/v1/chat/completions", {"messages": USER})]
+)
+def test_chunks_are_of_the_first_choice_and_have_a_usage_where_it_is_asked_for(included, path, body, usage):
+    asked = {"model": "en-de", **body, "stream": True, "stream_options": {"include_usage": usage}}
+    *parts, _ = post(included, path, asked).events()
+    chunks = [json.loads(part) for part in parts]
+    assert {choice["index"] for chunk in chunks for choice in chunk["choices"]} == {0}
+    assert {"usage" in chunk for chunk in chunks} == {usage}
+    assert sum(chunk.get("usage") is not None for chunk in chunks) == usage
 
 
 def test_a_language_model_without_a_chat_template_refuses_chats(writer):
@@ -548,7 +581,7 @@ def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error, kind):
 
     asked = Asked.__new__(Asked)
     asked.body = Sampling(model="a")
-    shape = Fails("a", 1, TextLimit(most=4, stops=False), None)
+    shape = Fails("a", 1, TextLimit(most=4, stops=False, searched=False), None)
     if isinstance(error, ClientGone):
         with pytest.raises(ClientGone):
             asyncio.run(events(asked, shape))
@@ -560,7 +593,7 @@ def test_a_stream_ends_with_the_error_unless_the_client_is_gone(error, kind):
 
 
 def test_a_kind_of_completions_must_write_its_choices():
-    shape = Shape("a", 1, TextLimit(most=4, stops=False))
+    shape = Shape("a", 1, TextLimit(most=4, stops=False, searched=False))
     for missing in (
         lambda: shape.choice(0, 0, None),
         lambda: shape.delta("a"),

@@ -1,22 +1,31 @@
 """regard's own dialect: each answer is that of the Python call, and each mistake is named."""
 
+import asyncio
 import json
 import math
+import threading
 
+import msgspec
 import pytest
 
 import regard
 from regard.models.build import build_model
 from regard.models.recurrent import RecurrentConfig
-from regard.serving.dialects.own import _info
+from regard.serving.dialects.own import _info, _unknown
+from regard.serving.dialects.own_types import TranslateResponse
+from regard.serving.engine import Engine
 from regard.serving.models import Slot
+from regard.serving.service import LONG
 from regard.verbs.generate import Generator
 from regard.verbs.look import Looker
+from regard.verbs.serve import AnswerSettings, ServedModel
 from regard.verbs.translate import Translator
 from regard.weights.folder import write_folder
 from regard.weights.model_folder import model_files
 from regard.weights.tensors import model_tensors
 from tests.serving.asking import ask, post
+from tests.serving.made_models import MadeModel, Runner
+from tests.serving.test_scheduler import Echo
 
 TEXTS = [
     "Where is the station?",
@@ -36,6 +45,7 @@ def test_translations_are_those_of_the_python_call(included):
     expected = [each.to_dict() for each in Translator(n_best=3, threads=1).texts(TEXTS)]
     answer = post(included, "/api/v1/translate", {"text": TEXTS, "n_best": 3})
     assert answer.status == 200
+    assert msgspec.convert(answer.json, TranslateResponse), "the type in the document"
     for found, wanted in zip(answer.json["translations"], expected, strict=True):
         assert [python_keys(each) for each in found["candidates"]] == wanted["hypotheses"]  # to the bit
         for each in found["candidates"]:
@@ -44,10 +54,11 @@ def test_translations_are_those_of_the_python_call(included):
 
 
 def test_one_text_and_a_list_of_it_have_the_same_answer(included):
-    one, several = (
-        post(included, "/api/v1/translate", {"text": text}).json for text in (TEXTS[0], TEXTS[:1])
+    one, several, same = (
+        post(included, "/api/v1/translate", body).json
+        for body in ({"text": TEXTS[0]}, {"text": TEXTS[:1]}, {"text": TEXTS[0], "n_best": 1})
     )
-    assert one == several
+    assert one == several == same
 
 
 def test_samples_depend_on_the_seed_and_the_place_alone(included):
@@ -95,6 +106,14 @@ def test_continuations_are_those_of_the_python_call(generating, decoder_folder):
         assert [python_keys(one) for one in each["continuations"]] == wanted.to_dict()["continuations"]
 
 
+def test_the_tokens_of_continuations_are_in_the_log(generating):
+    body = {"prompt": ["To be", "that"], "num": 2, "max_new_tokens": 5}
+    answer = post(generating, "/api/v1/generate", body, headers={"X-Request-Id": "four-continuations"})
+    logged = json.loads(generating.log.wait_for('"four-continuations"'))
+    tokens = [one["tokens"] for each in answer.json["results"] for one in each["continuations"]]
+    assert logged["output_tokens"] == sum(map(len, tokens)) > 0
+
+
 def test_a_chat_is_that_of_the_python_call(talking):
     chat = Generator(talking.service.models.default.path, chat=True, system="that is", seed=3)
     body = {"prompt": ["To be", "nobler"], "chat": True, "system": "that is", "seed": 3}
@@ -110,6 +129,12 @@ def test_a_chat_needs_a_template_and_a_system_message_a_chat(generating, talking
     assert (refused.status, "has no chat template" in str(refused.json)) == (400, True)
     refused = post(talking, "/api/v1/generate", {"prompt": "To be", "system": "x"})
     assert (refused.status, "system is for a chat" in str(refused.json)) == (400, True)
+
+
+def test_too_many_messages_are_refused_before_the_template_renders_them(talking, monkeypatch):
+    monkeypatch.setattr(ServedModel, "rendered", None)
+    body = {"prompt": ["a"] * (talking.service.limits.texts + 1), "chat": True}
+    assert post(talking, "/api/v1/generate", body).status == 413
 
 
 def test_a_streamed_continuation_is_the_whole_one(generating):
@@ -132,9 +157,13 @@ def test_vectors_and_classes_and_scores_are_those_of_the_python_calls(serving, e
     assert [[each["label"] for each in one["classes"]] for one in found] == [
         [label for label, _ in each or []] for each in wanted
     ]
+    [one] = post(server, "/api/v1/classify", {"text": texts[0]}).json["results"]
+    assert one["classes"] == found[0]["classes"][:1]
     body = {"text": ["1 2 3", "4"], "translation": ["1 2 3", "5"], "model": "digits"}
     scores = post(server, "/api/v1/score", body).json["scores"]
     assert all(math.isclose(each["log_prob"], sum(each["token_log_probs"]), rel_tol=1e-6) for each in scores)
+    refused = post(server, "/api/v1/score", {**body, "translation": ["1 2 3"]})
+    assert (refused.status, refused.json["parameter"]) == (400, "translation")
 
 
 def test_models_are_listed(included):
@@ -321,7 +350,8 @@ def test_an_answer_says_how_many_tokens_of_its_text_are_unknown(
         found = post(server, f"/api/v1/{verb}", body).json[name]
         return [each["unknown_tokens"] for each in found]
 
-    assert unknown(included, "translate", "translations", text=texts) == wanted
+    for split in ("auto", "off"):
+        assert unknown(included, "translate", "translations", text=texts, split=split) == wanted
     assert unknown(included, "score", "scores", text=texts, translation=["Ja."] * 3) == wanted
     assert unknown(included, "score", "scores", text=["Yes."], translation=texts[1:2])[0] > 0
     for text, number in zip(texts, wanted, strict=True):
@@ -336,3 +366,17 @@ def test_an_answer_says_how_many_tokens_of_its_text_are_unknown(
     films = ["a good film .", "a ☃ film ."]
     assert unknown(server, "classify", "results", text=films) == [0, 1]
     assert post(server, "/api/v1/embed", {"text": films}).json["unknown_tokens"] == [0, 1]
+
+
+@pytest.mark.parametrize(("length", "here"), [(LONG - 1, True), (LONG, False)])
+def test_unknown_tokens_of_long_texts_are_counted_in_a_thread(length, here):
+    threads = []
+
+    class Counting(Echo):
+        def count_unknown(self, piece):
+            threads.append(threading.current_thread() is threading.main_thread())
+            return 2
+
+    engine, texts = Engine(MadeModel(Counting()), Runner()), [["x"], ["x" * (length - 2), "x"]]
+    assert asyncio.run(_unknown(engine, AnswerSettings(task="embed"), texts)) == [2, 4]
+    assert threads == [here] * 3

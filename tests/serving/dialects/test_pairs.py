@@ -1,7 +1,6 @@
 """Which model translates between two languages, and the terms of a glossary in a sentence."""
 
 import asyncio
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,7 @@ from regard.serving.dialects.dialect import Call
 from regard.serving.dialects.pairs import (
     AT_ONCE,
     _terms,
-    check_sources,
+    check_detected,
     model_between,
     pairs,
     source_of,
@@ -24,7 +23,6 @@ from regard.serving.dialects.pairs import (
 )
 from regard.serving.engine import Engine
 from regard.serving.http_error import HttpProblem
-from regard.serving.limits import ServerLimits
 from tests.serving.made_models import MadeModel, Runner, request_of, service_with
 
 SERVICE = service_with(dict.fromkeys(["chat", "en-de", "de-en", "en-fr", "en-de.large", "fr-de"]))
@@ -63,14 +61,13 @@ def test_the_first_model_of_a_pair_translates_and_what_is_missing_is_named():
 
 
 def test_texts_in_the_target_language_stay_and_other_languages_are_named():
-    check_sources(MODELS, ["en", "de", "fr"], "de", detected=True)
-    found = refused(partial(check_sources, detected=True), MODELS, ["en", "de", "it"], "de")
+    check_detected(MODELS, ["en", "de", "fr"], "de")
+    found = refused(check_detected, MODELS, ["en", "de", "it"], "de")
     assert found.message == "text 3 is taken for it, which is not translated into de"
     assert found.hint == "name the language of the source: en, fr"
     assert stays(MODELS, "de", "de")
     assert not stays(service_with({"de-de": None}).models, "de", "de")
-    named = refused(partial(check_sources, detected=False), MODELS, ["de"], "de")
-    assert named.message == "de to de is not supported"
+    assert refused(check_detected, MODELS, [], "it").message == "it is not supported as a target"
 
 
 def test_the_source_is_a_language_from_which_the_target_can_be_reached():
@@ -80,18 +77,13 @@ def test_the_source_is_a_language_from_which_the_target_can_be_reached():
     assert refused(source_of, MODELS, FRENCH, "xx").parameter == "target"
 
 
-def test_the_languages_of_short_and_of_long_texts_are_found_and_too_long_ones_refused():
-    def found(texts, **limits):
-        call = Call(
-            service=service_with({"en-de": None, "fr-de": None}, ServerLimits(**limits)), request=request_of()
-        )
+def test_the_languages_of_short_and_of_long_texts_are_found():
+    def found(texts):
+        call = Call(service=service_with({"en-de": None, "fr-de": None}), request=request_of())
         return [language for language, _ in asyncio.run(sources_of(call, texts, "de"))]
 
     assert found([FRENCH, "Where is the station?"]) == ["fr", "en"]
     assert found([FRENCH * (1 + AT_ONCE // len(FRENCH))]) == ["fr"]
-    with pytest.raises(HttpProblem) as caught:
-        found([FRENCH], characters=10)
-    assert caught.value.status == 413
 
 
 def test_sentences_with_the_same_terms_require_the_same_and_only_so_many():

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from regard.serving.dialects import deepl_glossaries, openai_types, own_types
+from regard.serving.dialects.openai_types import Sampling
 
 
 def types_of(module):
@@ -22,6 +23,20 @@ ALSO_BY_PLACE = {"Strict", "EmbedRequest", "ClassifyRequest", "ScoreRequest"}
 def test_a_body_is_made_by_the_names_of_its_fields_alone(kind):
     with pytest.raises(TypeError, match="positional"):
         kind("a")
+
+
+@pytest.mark.parametrize(
+    ("field", "least", "most"),
+    [("presence_penalty", -2, 2), ("frequency_penalty", -2, 2), ("temperature", 0, 2), ("top_p", 0, 1)],
+)
+def test_a_number_of_openai_s_has_its_range(field, least, most):
+    def read(value):
+        return getattr(msgspec.convert({"model": "a", field: value}, Sampling), field)
+
+    assert (read(least), read(most)) == (least, most)
+    for value in (least - 0.01, most + 0.01):
+        with pytest.raises(msgspec.ValidationError, match=field):
+            read(value)
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,12 @@ def checked_controls(
     units = {"hypotheses": limits.hypotheses, "tokens": limits.new_tokens}
     most = {name: units[each.unit] for name, each in CONTROLS_BY_NAME.items() if each.unit}
     most |= {"beam_groups": limits.hypotheses, "prompt_lookup": limits.proposed_tokens}
-    for name, limit in most.items():
-        if (values.get(name) or 0) > limit:
-            field = fields.get(name, name)
+    for name, value in values.items():
+        if name in most and value > most[name]:
+            field, limit = fields.get(name, name), most[name]
             raise HttpProblem(
                 400, f"{field} may be at most {limit:,} here", f"{field} = {limit}", parameter=field
             )
-    for name, value in values.items():
         if isinstance(value, tuple) and len(value) > (limits.stops if name == "stop" else MOST_PHRASES):
             raise HttpProblem(400, f"{name} has too many items", "leave some out", parameter=name)
     return Controls(**values)

@@ -15,7 +15,7 @@ from regard.documents.tag_rules import TagRules
 from regard.serving.dialects.deepl_glossaries import DeepLGlossaries, language_code
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text, wrong
-from regard.serving.dialects.pairs import check_sources, sources_of, targets_by_source, translated
+from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.glossaries import GlossaryStore, dictionary_of
 from regard.serving.http_error import HttpProblem, unsupported
 from regard.serving.kept_files import KeptFile, KeptFiles
@@ -272,7 +272,7 @@ def _tag_rules(fields: Fields) -> TagRules | None:
             ignored=ignored, splitting=splitting, inline=inline, outline=outline, xml=tags == "xml"
         )
     for name in TAG_FIELDS:
-        if fields.given(name) not in (None, "", [], False, 0, "0", "false"):
+        if fields.given(name) not in (None, "", [], 0, "0", "false"):
             raise HttpProblem(400, f"{name} is for HTML and XML", "send tag_handling, too", parameter=name)
     return None
 
@@ -302,10 +302,10 @@ async def _languages(call: Call, fields: Fields, texts: list[str]) -> tuple[str,
     call.service.check_texts(texts)
     try:
         if source:
+            model_between(call.service.models, source, target)
             sources = [source] * len(texts)
         else:
             sources = [language for language, _ in await sources_of(call, texts, target)]
-        check_sources(call.service.models, sources, target, detected=not source)
     except HttpProblem as problem:
         name = f"{problem.parameter}_lang"
         raise wrong(name, f"not supported: {problem.message}; {problem.hint}") from None

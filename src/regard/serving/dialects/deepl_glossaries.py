@@ -19,7 +19,8 @@ from regard.verbs.generation.glossary import Dictionary
 FIELDS = ("name", "source_lang", "target_lang", "entries", "entries_format")
 LANGUAGES = ("source_lang", "target_lang")
 TSV = "text/tab-separated-values"
-CREATED: Mapping[str, Any] = {"success": 201, "statuses": (456,)}
+FULL: Mapping[str, Any] = {"statuses": (456,)}  # where there is no room
+CREATED: Mapping[str, Any] = {"success": 201, **FULL}
 GONE: Mapping[str, Any] = {"success": 204}
 # that a target language may have; no model here tells them apart
 VARIANTS = {"en-gb", "en-us", "es-419", "pt-br", "pt-pt", "zh-hans", "zh-hant"}
@@ -65,7 +66,7 @@ class DeepLGlossaries:
                 self.change,
                 "Another name, or more entries.",
                 body=ChangedGlossary,
-                statuses=(456,),
+                **FULL,
             ),
             Route("DELETE", "/v3/glossaries/{}", self.delete, "Remove a glossary.", **GONE),
             Route(
@@ -81,7 +82,7 @@ class DeepLGlossaries:
                 self.replace,
                 "Replace a dictionary.",
                 body=Entries,
-                statuses=(456,),
+                **FULL,
             ),
             Route(
                 "DELETE",

@@ -20,6 +20,7 @@ AUTHORIZATION = {"bearer", "deepl-auth-key"}
 ENCODER = msgspec.json.Encoder()
 EXACT_INTEGERS = 2**53  # up to here a float holds every integer
 JSON = "application/json"
+LONGEST = 500  # characters of a message that has the name of a field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +73,12 @@ class Route:
     answer: Any = None
     success: int = 200
     statuses: Sequence[int] = ()
-    streams: bool = False
     texts: Sequence[str] = ()
+
+    @property
+    def streams(self) -> bool:
+        """True if the answer is a stream of events where the body says `stream`."""
+        return "stream" in getattr(self.body, "__struct_fields__", ())
 
 
 class Dialect(ABC):
@@ -110,9 +115,7 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
     try:
         try:
             return msgspec.json.decode(content, type=kind)
-        except msgspec.ValidationError as error:
-            if "got `float`" not in str(error):
-                raise
+        except msgspec.ValidationError:
             return msgspec.convert(with_integers(msgspec.json.decode(content)), kind)
     except msgspec.ValidationError as error:
         raise wrong_type(error) from None
@@ -143,7 +146,7 @@ def wrong_type(error: msgspec.ValidationError) -> HttpProblem:
             code="unknown_field",
         )
     text = f"{name}: {message}" if name else message
-    return HttpProblem(400, text[:500], "see /openapi.json", parameter=name, code="invalid_type")
+    return HttpProblem(400, text[:LONGEST], "see /openapi.json", parameter=name, code="invalid_type")
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from regard.documents.tag_rules import HTML_RULES
 from regard.serving.dialects.dialect import Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.fields import Fields, fields_of, uploaded_text
-from regard.serving.dialects.pairs import check_sources, sources_of, targets_by_source, translated
+from regard.serving.dialects.pairs import model_between, sources_of, targets_by_source, translated
 from regard.serving.http_error import HttpProblem
 from regard.serving.kept_files import KeptFiles
 from regard.serving.languages import detected, language_name
@@ -21,6 +21,7 @@ DETECT_FIELDS = ("q", "api_key")
 SUGGEST_FIELDS = ("q", "s", "source", "target", "api_key")
 FILE_FIELDS = ("file", "source", "target", "api_key")
 UNKNOWN_BYTES = 65_536  # of a body that is read before its client's key is known
+PAUSE = 500  # milliseconds after which LibreTranslate's own page translates what is typed
 SHOWN = 3  # languages that /detect returns at most, of at least
 LEAST = 0.1  # that probability, and always the most probable one
 
@@ -65,18 +66,18 @@ class LibreTranslateDialect(Dialect):
         if kind == "html" and alternatives:
             raise HttpProblem(400, "alternatives of HTML are not supported", "leave out alternatives")
         several = [texts] if isinstance(texts, str) else texts
-        found = await _sources(call, several, source, target)
+        sources, detections = await _sources(call, several, source, target)
         answers = await translated(
             call,
             several,
-            [each for each, _ in found],
+            sources,
             target,
             alternatives=alternatives,
             rules=HTML_RULES if kind == "html" else None,
         )
         body: dict[str, Any] = {"translatedText": [each[0] for each in answers]}
         if source == "auto":
-            body["detectedLanguage"] = [_detection(*each) for each in found]
+            body["detectedLanguage"] = detections
         if alternatives:
             body["alternatives"] = [each[1:] for each in answers]
         return json_response(
@@ -104,8 +105,8 @@ class LibreTranslateDialect(Dialect):
             raise _missing("file")
         source, target = _required(fields, "source"), _required(fields, "target")
         text = await uploaded_text(file)
-        [(language, _)] = await _sources(call, [text], source, target)
-        [[translation, *_]] = await translated(call, [text], [language], target)
+        sources, _ = await _sources(call, [text], source, target)
+        [[translation, *_]] = await translated(call, [text], sources, target)
         identifier = self._files.keep(f"translated.{target}.txt", translation, len(text))
         base = f"{_scheme(call.request)}://{call.request.http.headers['host']}"
         return json_response({"translatedFileUrl": f"{base}/download_file/{identifier}"})
@@ -136,7 +137,7 @@ class LibreTranslateDialect(Dialect):
                 "apiKeys": call.service.keys.required,
                 "charLimit": call.service.limits.characters,
                 "filesTranslation": True,
-                "frontendTimeout": 500,
+                "frontendTimeout": PAUSE,
                 "keyRequired": call.service.keys.required,
                 "language": {
                     "source": {"code": source, "name": language_name(source)},
@@ -186,14 +187,20 @@ def _missing(name: str) -> HttpProblem:
     return HttpProblem(400, f"Invalid request: missing {name} parameter", parameter=name)
 
 
-async def _sources(call: Call, texts: Sequence[str], source: str, target: str) -> list[tuple[str, float]]:
-    """The language of each text, and its probability; refuses pairs without a model, and too much text."""
+async def _sources(
+    call: Call, texts: Sequence[str], source: str, target: str
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """The language of each text, and what was detected for "auto".
+
+    Raises:
+        HttpProblem: there is too much text, or no model translates between these languages.
+    """
     call.service.check_texts(texts)
-    found = await sources_of(call, texts, target) if source == "auto" else [(source, 1.0)] * len(texts)
-    given = [source] if source != "auto" else []
-    languages = [language for language, _ in found] or given
-    check_sources(call.service.models, languages, target, detected=source == "auto")
-    return found
+    if source != "auto":
+        model_between(call.service.models, source, target)
+        return [source] * len(texts), []
+    found = await sources_of(call, texts, target)
+    return [language for language, _ in found], [_detection(*each) for each in found]
 
 
 def _scheme(request: ServedRequest) -> str:

@@ -47,6 +47,13 @@ TYPES = {  # of an error, by its HTTP status
     429: "rate_limit_error",
 }
 WHY = "no model here does that"
+WITHOUT_EFFECT = {  # values that ask for nothing else than a text
+    "tool_choice": "none",
+    "function_call": "none",
+    "modalities": ["text"],
+    "response_format": {"type": "text"},
+    "reasoning_effort": "none",
+}
 TIERS = (None, "auto", "default")  # values of service_tier; all mean the only tier
 
 
@@ -56,25 +63,18 @@ class OpenAIDialect(Dialect):
     name: ClassVar[str] = "openai"
 
     def routes(self) -> list[Route]:
-        def post(path: str, handler: Any, body: Any, about: str, streams: bool = False) -> Route:
-            return Route("POST", path, handler, about, body=body, streams=streams)
+        def post(path: str, handler: Any, body: Any, about: str) -> Route:
+            return Route("POST", path, handler, about, body=body)
 
         return [
             Route("GET", "/v1/models", self.models, "List the models."),
-            Route("GET", "/v1/models/{}", self.model, "A model.", statuses=(404,)),
-            post(
-                "/v1/completions",
-                self.completions,
-                CompletionRequest,
-                "Continue prompts, or translate.",
-                True,
-            ),
+            Route("GET", "/v1/models/{}", self.model, "A model."),
+            post("/v1/completions", self.completions, CompletionRequest, "Continue prompts, or translate."),
             post(
                 "/v1/chat/completions",
                 self.chat,
                 ChatRequest,
                 "Answer a conversation, or translate the last message.",
-                True,
             ),
             post("/v1/embeddings", self.embeddings, EmbeddingRequest, "Embed texts as vectors."),
             *AUDIO_ROUTES,
@@ -313,18 +313,13 @@ def _most_tokens(body: ChatRequest) -> int | None:
 
 def _refuse_chat(body: ChatRequest) -> None:
     """Raise an HttpProblem for a field of a chat that cannot be honoured, unless its value has no effect."""
-    fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    fields["tool_choice"] = None if body.tool_choice == "none" else body.tool_choice
-    fields["function_call"] = None if body.function_call == "none" else body.function_call
-    fields["modalities"] = None if body.modalities == ["text"] else body.modalities
-    fields["response_format"] = None if body.response_format == {"type": "text"} else body.response_format
-    fields["reasoning_effort"] = None if body.reasoning_effort == "none" else body.reasoning_effort
-    reasons = dict.fromkeys(IMPOSSIBLE, WHY)
     if body.parallel_tool_calls is not None:
         raise unsupported("parallel_tool_calls", WHY)
     for message in body.messages:
         refuse_set({name: getattr(message, name) for name in IN_MESSAGES}, dict.fromkeys(IN_MESSAGES, WHY))
-    refuse_set(fields, reasons)
+    given = {name: getattr(body, name) for name in IMPOSSIBLE}
+    fields = {name: value for name, value in given.items() if value != WITHOUT_EFFECT.get(name)}
+    refuse_set(fields, dict.fromkeys(IMPOSSIBLE, WHY))
 
 
 def _top_logprobs(body: ChatRequest) -> int | None:

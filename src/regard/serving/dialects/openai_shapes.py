@@ -19,7 +19,7 @@ class TextLimit:
 
     most: int
     stops: bool
-    searched: bool = False
+    searched: bool
 
     def finish_reason(self, candidate: Any) -> str:
         """ "length" if a text was cut, or one of its sentences.

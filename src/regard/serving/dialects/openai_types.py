@@ -48,7 +48,7 @@ class Sampling(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     repetition_penalty: float | None = None
 
 
-class CompletionRequest(Sampling, kw_only=True, forbid_unknown_fields=True):
+class CompletionRequest(Sampling, kw_only=True):
     prompt: str | list[str | int | list[int]] | None = None
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=5)] | None = None
@@ -80,7 +80,7 @@ class Message(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     audio: Any = None
 
 
-class ChatRequest(Sampling, kw_only=True, forbid_unknown_fields=True):
+class ChatRequest(Sampling, kw_only=True):
     messages: Annotated[list[Message], msgspec.Meta(min_length=1)]
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
     max_completion_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None

@@ -10,7 +10,7 @@ from regard.serving.dialects.own import OwnDialect
 from regard.serving.http_error import HttpProblem
 
 
-class Health(msgspec.Struct, kw_only=True):
+class Health(msgspec.Struct):
     status: str
 
 

@@ -41,7 +41,7 @@ from regard.serving.service import LONG, Answered, length_of
 from regard.verbs.classify import ClassPrediction
 from regard.verbs.generation.kept_texts import NOTHING
 from regard.verbs.generation.translations import Translation
-from regard.verbs.shared.answerer import AnswerSettings, Task
+from regard.verbs.shared.answerer import AnswerSettings
 
 PREFIX = "/api/v1"
 DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch
@@ -53,13 +53,12 @@ class OwnDialect(Dialect):
     name: ClassVar[str] = "regard"
 
     def routes(self) -> list[Route]:
-        def post(verb: str, handler: Any, body: Any, answer: Any, about: str, streams: bool = False) -> Route:
-            path = f"{PREFIX}/{verb}"
-            return Route("POST", path, handler, about, body=body, answer=answer, streams=streams)
+        def post(verb: str, handler: Any, body: Any, answer: Any, about: str) -> Route:
+            return Route("POST", f"{PREFIX}/{verb}", handler, about, body=body, answer=answer)
 
         return [
-            post("translate", self.translate, TranslateRequest, TranslateResponse, "Translate texts.", True),
-            post("generate", self.generate, GenerateRequest, GenerateResponse, "Continue prompts.", True),
+            post("translate", self.translate, TranslateRequest, TranslateResponse, "Translate texts."),
+            post("generate", self.generate, GenerateRequest, GenerateResponse, "Continue prompts."),
             post("embed", self.embed, EmbedRequest, EmbedResponse, "Embed texts as vectors."),
             post("classify", self.classify, ClassifyRequest, ClassifyResponse, "Classify texts."),
             post("score", self.score, ScoreRequest, ScoreResponse, "Score given translations."),
@@ -125,14 +124,14 @@ class OwnDialect(Dialect):
 
     async def embed(self, call: Call) -> Response:
         body = await call.body(EmbedRequest)
-        found, unknown = await self._answered(call, body, "embed")
+        found, unknown = await self._answered(call, body, AnswerSettings(task="embed"))
         vectors = [[round(x, DIGITS) for x in each.vector.tolist()] for each in found.answers]
         return json_response(EmbedResponse(model=found.slot.name, vectors=vectors, unknown_tokens=unknown))
 
     async def classify(self, call: Call) -> Response:
         body = await call.body(ClassifyRequest)
         top = min(body.top, call.service.limits.classes)
-        found, unknown = await self._answered(call, body, "classify", count=top)
+        found, unknown = await self._answered(call, body, AnswerSettings(task="classify", count=top))
         results = [_classified(*each) for each in zip(found.answers, unknown, strict=True)]
         return json_response(ClassifyResponse(model=found.slot.name, results=results))
 
@@ -167,12 +166,9 @@ class OwnDialect(Dialect):
             )
         )
 
-    async def _answered(
-        self, call: Call, body: Any, task: Task, count: int = 1
-    ) -> tuple[Answered, list[int]]:
+    async def _answered(self, call: Call, body: Any, settings: AnswerSettings) -> tuple[Answered, list[int]]:
         """The answers, and how many tokens of each text are unknown."""
-        slot = call.service.slot(body.model, task)
-        settings = AnswerSettings(task=task, count=count)
+        slot = call.service.slot(body.model, settings.task)
         found = await call.service.answer(call.request, slot, settings, listed(body.text))
         return found, await _unknown(found.engine, settings, [[text] for text in listed(body.text)])
 

@@ -13,7 +13,7 @@ ModelName = Annotated[
 ]
 
 
-class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Strict(msgspec.Struct, forbid_unknown_fields=True):
     """A body without other fields than these."""
 
 

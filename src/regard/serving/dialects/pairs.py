@@ -68,28 +68,21 @@ def stays(models: ModelStore, source: str, target: str) -> bool:
     return source == target and target not in targets_by_source(models).get(source, ())
 
 
-def check_sources(models: ModelStore, sources: Sequence[str], target: str, *, detected: bool) -> None:
-    """Refuse texts in a language without a model, except those that are `detected` as in the target language.
+def check_detected(models: ModelStore, sources: Sequence[str], target: str) -> None:
+    """Refuse texts in a language without a model, except those in the target language.
 
     Raises:
-        HttpProblem: there is such a text; for a detected language it says which.
+        HttpProblem: there is such a text; it says which.
     """
-    for source in dict.fromkeys(sources):
-        if detected and stays(models, source, target):
-            continue
-        try:
-            model_between(models, source, target)
-        except HttpProblem:
-            if not detected:
-                raise
-            number = sources.index(source) + 1
-            known = sorted(one for one, others in targets_by_source(models).items() if target in others)
+    known = _sources_into(models, target)
+    for number, source in enumerate(sources, 1):
+        if source not in (target, *known):
             raise HttpProblem(
                 400,
                 f"text {number} is taken for {source}, which is not translated into {target}",
                 f"name the language of the source: {', '.join(known)}",
                 parameter="source",
-            ) from None
+            )
 
 
 def source_of(models: ModelStore, text: str, target: str) -> tuple[str, float]:
@@ -98,23 +91,30 @@ def source_of(models: ModelStore, text: str, target: str) -> tuple[str, float]:
     Raises:
         HttpProblem: no model translates into `target`.
     """
-    _refuse_unknown(target, "target", {each for some in targets_by_source(models).values() for each in some})
-    sources = {source for source, its_target, _ in pairs(models) if its_target == target}
-    return detected_among(text, sources or set(targets_by_source(models)))
+    return detected_among(text, _sources_into(models, target))
 
 
 async def sources_of(call: Call, texts: Sequence[str], target: str) -> list[tuple[str, float]]:
     """The language of each text, and its probability, as in `source_of`.
 
     Raises:
-        HttpProblem: the texts are too many or too long, or no model translates into `target`.
+        HttpProblem: no model translates into `target`, or a text that is not in this language already.
     """
-    call.service.check_texts(texts)
+    models = call.service.models
 
-    def found() -> list[tuple[str, float]]:
-        return [source_of(call.service.models, text, target) for text in texts]
+    def detected() -> list[tuple[str, float]]:
+        return [source_of(models, text, target) for text in texts]
 
-    return found() if sum(map(len, texts)) <= AT_ONCE else await asyncio.to_thread(found)
+    found = detected() if sum(map(len, texts)) <= AT_ONCE else await asyncio.to_thread(detected)
+    check_detected(models, [language for language, _ in found], target)
+    return found
+
+
+def _sources_into(models: ModelStore, target: str) -> list[str]:
+    """The languages that are translated into `target`, sorted; refuses a target without any."""
+    known = targets_by_source(models)
+    _refuse_unknown(target, "target", {each for some in known.values() for each in some})
+    return sorted(source for source, targets in known.items() if target in targets)
 
 
 def _refuse_unknown(language: str, name: str, known: Collection[str]) -> None:
