@@ -9,7 +9,7 @@ import pytest
 from regard.cli import run
 from regard.errors import DataError, UserError
 from regard.verbs.classify import Classifier, cells_of
-from regard.verbs.generation.translated_table import TranslatedTable
+from regard.verbs.shared.answered_table import AnsweredTable
 from regard.verbs.shared.lines import texts_of
 from regard.verbs.tag import tag_file
 from regard.verbs.translate import translate
@@ -116,12 +116,12 @@ def test_late_keys_of_json_are_columns_and_lists_are_named_once(tmp_path, capsys
     records = [{"text": "a", "o": {"n": 1, "l": [2]}, "no": None}, *([{"text": "b"}] * 1000)]
     late = {"text": ["c"], "o": {"late": 0}, "no": None, "tags": []}
     file = table(tmp_path, "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in [*records, late, late]))
-    assert TranslatedTable.of(file, "text", "de", "csv").table.names == ("text", "o.n", "o.late")
+    assert AnsweredTable.of(file, "text", "de", "csv").table.names == ("text", "o.n", "o.late")
     warning = " ".join(capsys.readouterr().err.split())
     assert "lists under 'o.l', 'text', 'tags' are left out" in warning
     assert warning.count("warning:") == 1
     for name, content in (("b.jsonl", '{"text": "a", "n": null}\n'), ("b.csv", "text,id\na,\n")):
-        TranslatedTable.of(table(tmp_path, name, content), "text", "de", "csv")
+        AnsweredTable.of(table(tmp_path, name, content), "text", "de", "csv")
     assert not capsys.readouterr().err
 
 
@@ -129,15 +129,15 @@ def test_a_key_that_a_late_record_has_already_is_refused_with_its_line(tmp_path)
     records = [*([{"text": "b"}] * 1000), {"text": "b", "de": None}]
     file = table(tmp_path, "a.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
     with pytest.raises(DataError, match=r"a\.jsonl:1001 has a column 'de' already"):
-        TranslatedTable.of(file, "text", "de", "jsonl")
+        AnsweredTable.of(file, "text", "de", "jsonl")
 
 
 def test_a_number_of_a_column_is_its_key_in_json_and_is_not_written_over(tmp_path):
     file = table(tmp_path, "a.tsv", "the film\t1\nthe book\t2\n")
     with pytest.raises(DataError, match="has a column '1' already"):
-        TranslatedTable.of(file, "0", "1", "jsonl")
-    TranslatedTable.of(file, "0", "1", "tsv")
-    TranslatedTable.of(file, "0", "2", "jsonl")
+        AnsweredTable.of(file, "0", "1", "jsonl")
+    AnsweredTable.of(file, "0", "1", "tsv")
+    AnsweredTable.of(file, "0", "2", "jsonl")
 
 
 @pytest.mark.parametrize(

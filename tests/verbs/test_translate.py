@@ -18,9 +18,10 @@ from regard.errors import ConfigError, DataError, FolderError, RecipeError, User
 from regard.training.threads import threads
 from regard.verbs.generation.prefixes import prefix_of
 from regard.verbs.generation.translations import output_lines, write_lines
+from regard.verbs.generation.translator import MAX_CHARACTERS
 from regard.verbs.load import load
 from regard.verbs.shared.device import choose_workers
-from regard.verbs.translate import MAX_CHARACTERS, Translator, translate, translate_file
+from regard.verbs.translate import Translator, translate, translate_file
 from tests.nightly import nightly_but
 
 LINES = ["1 2 3", "", "4", " \t ", "9 8 7 6 5 4 3 2 1 0 " * 4, "unknown words", "0 0"]

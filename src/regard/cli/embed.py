@@ -8,7 +8,6 @@ from regard.cli import options as shared
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import (
-    PLACE,
     Place,
     path_of,
     refuse_half_a_job,
@@ -26,7 +25,7 @@ from regard.verbs.shared.text_options import EmbeddingOptions, ShardOptions
 @click.command("embed", cls=Command)
 @text_argument(several=True)
 @shared.own_model
-@input_option("Embed each line of a file", PLACE)
+@input_option("Embed each line of a file")
 @table_or_job_output
 @shard_options
 @click.option(

@@ -10,7 +10,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import PLACE, Place, job_output, path_of, refuse_half_a_job, run, shard_options
+from regard.cli.job_options import Place, job_output, path_of, refuse_half_a_job, run, shard_options
 from regard.cli.text_command import check_text, chunks_of, input_option, text_argument, write_output
 from regard.errors import UserError
 from regard.verbs.generation.controls import Controls
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("generate", cls=Command)
 @text_argument("prompt")
 @options.own_model
-@input_option("Continue each line of a file", PLACE)
+@input_option("Continue each line of a file")
 @job_output
 @shard_options
 @click.option(

@@ -42,10 +42,7 @@ def figure(name: str, *decorators: Callable[[Any], Any]) -> Callable[[Callable[.
             click.echo(draw(**given))
 
         run_and_print.__doc__ = draw.__doc__
-        decorated_command: Any = run_and_print
-        for decorator in reversed((*decorators, out)):
-            decorated_command = decorator(decorated_command)
-        return command.command(name, cls=Command)(decorated_command)
+        return command.command(name, cls=Command)(options.stacked(*decorators, out)(run_and_print))
 
     return decorated
 

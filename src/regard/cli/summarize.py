@@ -7,7 +7,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
+from regard.cli.job_options import Place, refuse_half_a_job, run
 from regard.cli.text_command import check_text
 from regard.cli.translation_options import print_answers, table_of_output, translation_command
 from regard.verbs.shared.text_options import ShardOptions, SummaryOptions
@@ -33,27 +33,20 @@ def command(
     table = table_of_output(sharding, output, as_json=as_json, n_best=settings["options"].n_best)
 
     with importing():
-        from regard.verbs.generation.translations import check_compression, check_output
         from regard.verbs.shards import summarize_shard
         from regard.verbs.summarize import Summarizer
 
     if sharding.is_job:
         run(summarize_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
-    places = path_of(input), path_of(output)
-    if text is None:
-        check_output(*places)
-    else:
-        check_compression(places[1])
-    summarizer = Summarizer(**settings)
-    lines = None if text is None else [" ".join(text.splitlines())]
     print_answers(
-        summarizer,
-        lines,
-        *places,
+        Summarizer,
+        settings,
+        None if text is None else [" ".join(text.splitlines())],
+        input,
+        output,
+        sharding,
         as_json=as_json,
         waits="type a text in one line to summarize it",
-        column=sharding.column,
         table=table,
-        into=sharding.into,
     )

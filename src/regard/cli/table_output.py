@@ -46,12 +46,12 @@ def write_table(
 
     `cells`: what the new columns, `names`, have for an answer.
     """
-    from regard.verbs.generation.translated_table import TranslatedTable
     from regard.verbs.generation.translations import check_output
+    from regard.verbs.shared.answered_table import AnsweredTable
 
     input, output = map(path_of, places)
     check_output(input, output)
     assert isinstance(input, Path)
     into, *more = names
-    answered = TranslatedTable.of(input, column, into, table, more)
+    answered = AnsweredTable.of(input, column, into, table, more)
     write_to(output, answered.rows(map(cells, answer(answered.texts()))))

@@ -20,7 +20,6 @@ STANDARD_INPUT = f"{__name__}.dash"  # in the context: a text or --input is `-`
 def text_command(
     does: str,
     *decorators: Decorator,
-    argument: str = "text",
     several: bool = False,
     output: Decorator = job_output,
 ) -> Decorator:
@@ -29,9 +28,9 @@ def text_command(
     `does`: the help of --input. `output`: the option --output.
     """
     return options.stacked(
-        text_argument(argument, several=several),
+        text_argument(several=several),
         options.own_model,
-        input_option(does, PLACE),
+        input_option(does),
         output,
         shard_options,
         *decorators,
@@ -40,10 +39,10 @@ def text_command(
     )
 
 
-def input_option(does: str, kind: click.ParamType = options.FILE_PATH) -> Decorator:
+def input_option(does: str) -> Decorator:
     """The option --input of a command that does this with each line."""
     return click.option(
-        "--input", type=kind, metavar="FILE", callback=_without_dash, help=f"{does} (plain or gzipped)."
+        "--input", type=PLACE, metavar="FILE", callback=_without_dash, help=f"{does} (plain or gzipped)."
     )
 
 

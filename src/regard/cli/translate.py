@@ -9,7 +9,7 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import Place, path_of, refuse_half_a_job, run
+from regard.cli.job_options import Place, refuse_half_a_job, run
 from regard.cli.text_command import check_text, lines_of
 from regard.cli.translation_options import print_answers, table_of_output, translation_command
 from regard.errors import UserError
@@ -48,7 +48,6 @@ def command(
     table = table_of_output(sharding, output, as_json=as_json, n_best=settings["options"].n_best)
 
     with importing():
-        from regard.verbs.generation.translations import check_compression, check_output
         from regard.verbs.shards import translate_shard
         from regard.verbs.translate import Translator
 
@@ -57,22 +56,16 @@ def command(
     if sharding.is_job:
         run(translate_shard, sharding, output, input=input, as_json=as_json, **settings)
         return
-    lines = None if text is None else lines_of(text)
-    places = path_of(input), path_of(output)
-    if text is None:
-        check_output(*places)
-    else:
-        check_compression(places[1])
-    translator = Translator(**settings)
     print_answers(
-        translator,
-        lines,
-        *places,
+        Translator,
+        settings,
+        None if text is None else lines_of(text),
+        input,
+        output,
+        sharding,
         as_json=as_json,
         waits="type a line to translate it",
-        column=sharding.column,
         table=table,
-        into=sharding.into,
         file_format=kind,
     )
 

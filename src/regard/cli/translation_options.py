@@ -1,15 +1,15 @@
 """What `translate` and `summarize` share: their options, and where the output goes."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from regard.cli import options
-from regard.cli.job_options import PLACE, Place, shard_options
+from regard.cli.job_options import PLACE, Place, path_of, shard_options
 from regard.cli.options import Decorator
 from regard.cli.text_command import chunks_of, input_option, text_argument, write_to
 from regard.errors import UserError
@@ -32,7 +32,7 @@ def translation_command(
     return options.stacked(
         text_argument(),
         model,
-        input_option(f"{does} each line of a file", PLACE),
+        input_option(f"{does} each line of a file"),
         *more,
         click.option(
             "--output",
@@ -67,29 +67,36 @@ def table_of_output(
 
 
 def print_answers(
-    translator: "Translator",
+    kind: "type[Translator]",
+    settings: Mapping[str, Any],
     lines: Sequence[str] | None,
-    input: Path | None,
-    output: Path | None,
+    input: Place | None,
+    output: Place | None,
+    sharding: ShardOptions,
     *,
     as_json: bool,
     waits: str,
-    column: str | None = None,
-    table: TableOutput | None = None,
-    into: str | None = None,
+    table: TableOutput | None,
     file_format: FileFormat | None = None,
 ) -> None:
     """Print or write the outputs for `lines`, else for the file `input`, else for standard input.
 
-    `column`: of a table, has the texts. `table`: what is written, with the outputs in the column `into`;
-    None: lines. `file_format`: what the texts are if not lines; None: it is not known.
-    `waits`: the prompt on stderr if lines are typed at a terminal. Raises Interrupted at Ctrl-C if `output`
-    is given: the file is then not written.
+    `table`: what is written, with the outputs in a new column; None: lines. `file_format`: what the texts are
+    if not lines; None: it is not known. `waits`: the prompt on stderr if lines are typed at a terminal.
+    Raises Interrupted at Ctrl-C if `output` is given: the file is then not written.
     """
     from regard import console
     from regard.verbs.generation.translated_document import document_lines
-    from regard.verbs.generation.translated_table import TranslatedTable
+    from regard.verbs.generation.translations import check_compression, check_output
+    from regard.verbs.shared.answered_table import AnsweredTable
     from regard.verbs.shared.lines import count_of, stream_lines, texts_of
+
+    input, output, column = path_of(input), path_of(output), sharding.column
+    if lines is None:
+        check_output(input, output)
+    else:
+        check_compression(output)
+    translator = kind(**settings)
 
     if file_format not in (None, "lines"):
         content = _document(lines, input, waits)
@@ -103,9 +110,9 @@ def print_answers(
         with console.LinesProgress(total) if total else nullcontext() as progress:
             done = progress.advance if progress else None
             if table is not None and column is not None:
-                translated = TranslatedTable.of(input, column, into or translator.answer.called, table)
-                answers = translator(translated.texts(), done=done)
-                write_to(output, translated.rows([each.text] for each in answers))
+                answered = AnsweredTable.of(input, column, sharding.into or translator.answer.called, table)
+                answers = translator(answered.texts(), done=done)
+                write_to(output, answered.rows([each.text] for each in answers))
             else:
                 by_name = file_format is None or column is not None
                 read = texts_of(input, column) if by_name else stream_lines(input, notes=False)

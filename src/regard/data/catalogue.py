@@ -226,7 +226,7 @@ def is_intact(path: Path, file: DataFile) -> bool:
     """True if the content of `path` has the SHA-256 of `file`."""
     digest = hashlib.sha256()
     try:
-        with _content(path) as stream:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -234,10 +234,6 @@ def is_intact(path: Path, file: DataFile) -> bool:
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}", "check its permissions") from None
     return digest.hexdigest() == file.sha256
-
-
-def _content(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 
 def _status(record: DataSet, file: DataFile) -> FileStatus:

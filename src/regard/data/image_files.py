@@ -82,14 +82,12 @@ def image_files(folder: Path) -> list[Path]:
         found = sorted(each for each in folder.rglob("*") if has_image_name(each) and each.is_file())
     except OSError as error:
         raise DataError(f"{folder}: {error.strerror}", "give a folder that can be read") from None
-    found = [each for each in found if not any(map(_is_hidden, each.relative_to(folder).parts))]
+    found = [
+        each for each in found if not any(part.startswith(".") for part in each.relative_to(folder).parts)
+    ]
     if not found:
         raise DataError(f"{folder}: no image in this folder", f"images end with {', '.join(SUFFIXES)}")
     return found
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".")
 
 
 def read_image_file(path: Path, channels: int, fit: ImageFit | None = None) -> Pixels:

@@ -17,7 +17,7 @@ from regard.data.images import Images
 from regard.data.labelled import LabelSet
 from regard.data.memory import refuse_beyond_memory
 from regard.data.resizing import ImageFit
-from regard.data.tables import SUFFIXES, Table, format_of, open_table
+from regard.data.tables import Table, format_by_name, format_of, open_table
 from regard.errors import DataError, RunError
 
 COLUMNS = "image", "label"  # of a table
@@ -159,11 +159,7 @@ def _write(path: Path, shape: tuple[int, ...], images: Iterator[Pixels]) -> None
 
 def is_list_of_files(images: str, base: Path) -> bool:
     """True if this is a folder, or by its name a table."""
-    return _suffix(images) in SUFFIXES or locate(images, base).is_dir()
-
-
-def _suffix(name: str) -> str:
-    return Path(name.lower().removesuffix(".gz")).suffix
+    return format_by_name(Path(images)) is not None or locate(images, base).is_dir()
 
 
 def read_labelled_files(images: str, base: Path, first: int = 0) -> LabelledImageFiles:

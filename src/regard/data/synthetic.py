@@ -15,6 +15,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal, TypeVar
 
 from regard.errors import DataError, MissingExtra, did_you_mean
@@ -146,13 +147,11 @@ def _date_forms(languages: tuple[str, ...]) -> list[list[Form]]:
                 f"Babel has no language {language!r}", f"give languages such as {', '.join(DATE_LANGUAGES)}"
             ) from None
         patterns = ["full", "long", "medium", "short", "d MMM yy", "d MMMM y", "EEE d MMM y"]
-        forms_of_language: list[Form] = [_babel_form(format_date, pattern, locale) for pattern in patterns]
+        forms_of_language: list[Form] = [
+            partial(format_date, format=pattern, locale=locale) for pattern in patterns
+        ]
         forms.append([*forms_of_language, *ENGLISH_FORMS] if locale.language == "en" else forms_of_language)
     return forms
-
-
-def _babel_form(format_date: Callable[..., str], pattern: str, locale: object) -> Form:
-    return lambda date: format_date(date, pattern, locale=locale)
 
 
 def _ordinal(day: int) -> str:

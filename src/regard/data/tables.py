@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from regard.counted import counted
+from regard.data.column_names import WORD_LIST_NAMES, is_header, is_number
 from regard.data.files import read_lines
 from regard.data.json_lines import parse_record
 from regard.errors import DataError, did_you_mean
@@ -33,34 +34,6 @@ SUFFIXES: dict[str, TableFormat] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
-
-
-def _words(names: str) -> tuple[str, ...]:
-    return tuple(names.split())
-
-
-TEXT_NAMES = _words(
-    "text sentence sentences review comment content message question utterance tweet body document"
-)
-LABEL_NAMES = _words(
-    "label labels class category sentiment polarity intent topic tag stars rating score value grade"
-)
-WORD_LIST_NAMES = _words("tokens words token word")  # of lists, each value of which has a label
-SOURCE_NAMES, TARGET_NAMES = _words("source src input"), _words("target tgt output translation")
-OTHER_NAMES = _words("id idx index title date author split url urls link timestamp")
-QUESTION_NAMES, ANSWER_NAMES = _words("prompt instruction question"), _words("completion response answer")
-COLUMN_NAMES = {
-    *(*TEXT_NAMES, *LABEL_NAMES, *SOURCE_NAMES, *TARGET_NAMES, *OTHER_NAMES),
-    *(*QUESTION_NAMES, *ANSWER_NAMES),
-}
-LANGUAGE_CODES = _words(
-    "arabic basque bengali bulgarian catalan chinese croatian czech danish dutch english esperanto "
-    "estonian finnish french galician german greek hebrew hindi hungarian icelandic indonesian irish "
-    "italian japanese korean latin latvian lithuanian malay norwegian persian polish portuguese "
-    "romanian russian serbian slovak slovenian spanish swahili swedish tamil thai turkish ukrainian "
-    "urdu vietnamese welsh"
-)
-_CODE = re.compile(r"[a-z]{2,3}([-_]([A-Z]{2}|[A-Z][a-z]{3}))?")  # de, deu, de_AT, zh-Hans
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _SEPARATOR = re.compile(rf"sep=([{DELIMITERS}])")  # the first line of a CSV file that Excel is to open
 _LABELLED = re.compile(r"(?:__label__(\S+)|(-?\d+)) +(\S.*)")  # a label of fastText, or a number first
@@ -230,7 +203,7 @@ def open_table(path: Path, kind: TableFormat) -> Table:
     if kind == "tsv" and _is_quoted(first):
         raise DataError(f"{path}: all texts are in quotes, which would become part of them", _AS_CSV)
     unnamed = Table(path=path, format=kind, names=(), named=False, delimiter=delimiter)
-    named = _is_header([[unnamed.number(cell) for cell in cells] for cells in first])
+    named = is_header([[unnamed.number(cell) for cell in cells] for cells in first])
     names = [cell.strip() or str(place) for place, cell in enumerate(first[0])]
     if not named:
         names = [str(place) for place in range(len(first[0]))]
@@ -343,45 +316,9 @@ def _delimiter(path: Path) -> str:
     )
 
 
-def _is_header(records: Sequence[Sequence[str]]) -> bool:
-    """True if the first record is a header.
-
-    It is one if it has a well-known name, if all names are languages, if all values below a name are numbers,
-    or if a column has few different values and its name is not one of them.
-    """
-    first = [cell.strip() for cell in records[0]]
-    rest = [cells for cells in records[1:] if cells != records[0]]  # it is repeated where tables were joined
-    if len(set(first)) < len(first) or any(len(cells) != len(first) for cells in rest):
-        return bool({cell.casefold() for cell in first} & COLUMN_NAMES)
-    if all(map(names_language, first)):
-        return True
-    for place, cell in enumerate(first):
-        below = [cells[place].strip() for cells in rest]
-        values = set(below)
-        if cell in values or not below:
-            continue
-        if cell.casefold() in COLUMN_NAMES:
-            return True
-        if is_number(next(iter(values))) and all(map(is_number, values)) and not is_number(cell):
-            return True
-        if len(below) >= 16 and len(values) <= len(below) / 8 and cell and not any(map(is_number, values)):
-            return True
-    return False
-
-
-def names_language(name: str) -> bool:
-    """True for the name of a column that is a language or its code: german, de, zh-Hans."""
-    return name.casefold() in LANGUAGE_CODES or _CODE.fullmatch(name) is not None
-
-
 def one_line(cell: str | None) -> str:
     """A cell on one line, without tabs, which a TSV file cannot have, and without invalid characters."""
     return re.sub("[\t\n\r\v\f\0\ud800-\udfff]+", " ", cell or "").strip()
-
-
-def is_number(text: str) -> bool:
-    """True if a text is a decimal number, possibly with an exponent."""
-    return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", text) is not None
 
 
 def _is_object(line: str) -> bool:

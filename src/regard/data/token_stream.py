@@ -15,7 +15,7 @@ from regard.data.checksums import checksums, dump_with_checksum, load_with_check
 from regard.data.document_mixture import DocumentMixture, document_corpora
 from regard.data.documents import Documents
 from regard.data.os_errors import reading
-from regard.data.shards import load_intact, memory_mapped, new_folder
+from regard.data.shards import id_type, load_intact, memory_mapped, new_folder
 from regard.data.tokenizer import Tokenizer
 from regard.errors import DataError
 
@@ -201,7 +201,7 @@ def _write(
     documents: Iterable[str], tokenizer: Tokenizer, folder: Path, special_tokens: bool
 ) -> TokenStreamReport:
     end = [tokenizer.eos_id] if special_tokens else []
-    dtype = np.dtype(np.uint16 if tokenizer.vocab_size <= 1 << 16 else np.uint32)
+    dtype = id_type(tokenizer)
     starts, tokens, characters, size, unknown = [0], 0, 0, 0, 0
     with (folder / "ids").open("wb") as file:
         for text, parts in encoded(documents, tokenizer):

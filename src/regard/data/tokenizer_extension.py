@@ -211,7 +211,7 @@ def _learn_merges(
     words = {parts: counts[word] for word in sorted(counts) if (parts := split(word))}
     own = frozenset(letters)
     old_words = [word for word in kept if own.isdisjoint(word)]
-    known = _without_marks(vocabulary.pieces, begin)
+    known = {piece.removeprefix(begin) for piece in vocabulary.pieces}
     refused = {*SPECIALS, *settings.tokens}
     old, pairs = set[str](), set[tuple[str, str]]()
     if not settings.keep:
@@ -244,10 +244,6 @@ def _splitter(tokenizer: Tokenizer, begin: str) -> Callable[[str], tuple[str, ..
         return tuple(piece.removeprefix(begin) for piece in tokenizer.tokens(ids))
 
     return split
-
-
-def _without_marks(pieces: Iterable[str], begin: str) -> set[str]:
-    return {piece.removeprefix(begin) for piece in pieces}
 
 
 def _learn_unigram(

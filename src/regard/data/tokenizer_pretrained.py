@@ -4,7 +4,7 @@ Their special tokens have other names than ours, `<pad> <unk> <s> </s>`, or are 
 their ids in its `post_processor`, which the tokenizers library keeps unchanged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -187,17 +187,31 @@ def _bpe(
     pairs = [line.split(" ") for line in merges if line and not line.startswith("#version")]
     if any(len(pair) != 2 for pair in pairs):
         raise DataError("merges.txt has a line that is not a pair", "is it the file of another tokeniser?")
+    return bpe_model(vocabulary, pairs, unk, prefix="", end=word_end)
+
+
+def bpe_model(
+    vocabulary: Mapping[str, int],
+    merges: Iterable[Sequence[str]],
+    unk: str | None,
+    *,
+    prefix: str | None = None,
+    end: str | None = None,
+    fuse_unk: bool = False,
+    byte_fallback: bool = False,
+) -> dict[str, Any]:
+    """The model of a tokenizer.json that merges pairs of pieces, the best first."""
     return {
         "type": "BPE",
         "dropout": None,
         "unk_token": unk,
-        "continuing_subword_prefix": "",
-        "end_of_word_suffix": word_end,
-        "fuse_unk": False,
-        "byte_fallback": False,
+        "continuing_subword_prefix": prefix,
+        "end_of_word_suffix": end,
+        "fuse_unk": fuse_unk,
+        "byte_fallback": byte_fallback,
         "ignore_merges": False,
         "vocab": dict(vocabulary),
-        "merges": pairs,
+        "merges": [list(pair) for pair in merges],
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from regard.data.folder_file import read_file
 from regard.data.tokenizer_file import BYTE_SPELLED, SPACES, SPACES_AROUND, TEXT_END, UNMATCHED
 from regard.data.tokenizer_limits import MAX_PIECES
-from regard.data.tokenizer_pretrained import new_file, pipeline_parts, replacement
+from regard.data.tokenizer_pretrained import bpe_model, new_file, pipeline_parts, replacement
 from regard.errors import DataError, FolderError, MissingExtra
 
 METASPACE = "▁"
@@ -161,18 +161,7 @@ def _bpe(found: SentencePiece, vocabulary: Mapping[str, int] | None, more: Seque
         for cut in range(1, len(piece.text))
         if piece.text[:cut] in own and piece.text[cut:] in own
     ]
-    return {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": "<unk>",
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": True,
-        "byte_fallback": found.byte_fallback,
-        "ignore_merges": False,
-        "vocab": numbers,
-        "merges": merges,
-    }
+    return bpe_model(numbers, merges, "<unk>", fuse_unk=True, byte_fallback=found.byte_fallback)
 
 
 def _scored(pieces: Sequence[Piece]) -> list[Piece]:

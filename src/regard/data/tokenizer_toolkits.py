@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from regard.data.tokenizer_file import UNK, UNKNOWN_WORD
-from regard.data.tokenizer_pretrained import new_file, pipeline_parts, replacement
+from regard.data.tokenizer_pretrained import bpe_model, new_file, pipeline_parts, replacement
 from regard.errors import DataError
 
 VERSION = "#version:"
@@ -30,7 +30,9 @@ def from_characters(vocabulary: Mapping[str, int], unk: str) -> dict[str, Any]:
     return new_file(
         normalizer=replacement({"String": " "}, "▁"),
         pre_tokenizer=None,
-        model=_bpe({**{p: n for p, n in vocabulary.items() if len(p) == 1}, unk: vocabulary[unk]}, [], unk),
+        model=bpe_model(
+            {**{p: n for p, n in vocabulary.items() if len(p) == 1}, unk: vocabulary[unk]}, [], unk
+        ),
         decoder=pipeline_parts(
             "decoders",
             [replacement({"String": "▁"}, " "), {"type": "Fuse"}],
@@ -74,7 +76,7 @@ def from_subword_nmt(
     content = new_file(
         normalizer=None,
         pre_tokenizer={"type": "WhitespaceSplit"},
-        model=_bpe(pieces, merges, special[0], WORD_END),
+        model=bpe_model(pieces, merges, special[0], end=WORD_END),
         decoder=pipeline_parts(
             "decoders",
             [
@@ -117,23 +119,6 @@ def _splits(
         if piece not in known:
             found[piece] = split(piece)
     return {pieces[piece]: ids for piece, ids in found.items()}
-
-
-def _bpe(
-    pieces: Mapping[str, int], merges: Sequence[tuple[str, str]], unk: str, end: str | None = None
-) -> dict[str, Any]:
-    return {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": unk,
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": end,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "ignore_merges": False,
-        "vocab": dict(pieces),
-        "merges": [list(pair) for pair in merges],
-    }
 
 
 def _merges(codes: Sequence[str]) -> list[tuple[str, str]]:

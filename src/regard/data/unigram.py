@@ -89,15 +89,10 @@ def _used_of(
     symbols: set[str],
 ) -> tuple[dict[str, int], int]:
     """The count of each new piece in the best segmentation, and of all pieces; unused ones are dropped."""
-    pieces = list(scores)
-    segmented = segment([*known, *((piece, scores[piece]) for piece in pieces)], ranked)
-    numbers = np.fromiter((number for ids in segmented for number in ids), np.int64)
-    weights = np.repeat(counts, [len(ids) for ids in segmented])
-    found = np.zeros(len(known) + len(pieces), np.int64)
-    np.add.at(found, numbers, weights)
-    used = dict(zip(pieces, found[len(known) :].tolist(), strict=True))
+    found = _uses([*known, *scores.items()], ranked, counts, segment)
+    used = dict(zip(scores, found[len(known) :].tolist(), strict=True))
     kept = {piece: max(count, 1) for piece, count in used.items() if count or piece in symbols}
-    return kept, int(weights.sum())
+    return kept, int(found.sum())
 
 
 def _first_vocabulary(words: Mapping[str, int], size: int | None) -> Counter[str]:
@@ -117,13 +112,18 @@ def _recounted(
 ) -> Counter[str]:
     """The count of each piece in the best segmentation of the corpus; unused pieces are dropped."""
     vocabulary = _log_probabilities(pieces)
+    used = _uses(vocabulary, words, counts, segment).tolist()
+    found = {piece: count for (piece, _), count in zip(vocabulary, used, strict=True)}
+    return Counter({piece: max(count, 1) for piece, count in found.items() if count or piece in symbols})
+
+
+def _uses(vocabulary: Vocabulary, words: Sequence[str], counts: np.ndarray, segment: Segment) -> np.ndarray:
+    """How often the best segmentation of words with these counts has each piece."""
     segmented = segment(vocabulary, words)
     numbers = np.fromiter((number for ids in segmented for number in ids), np.int64)
-    weights = np.repeat(counts, [len(ids) for ids in segmented])
-    used = np.zeros(len(vocabulary), np.int64)
-    np.add.at(used, numbers, weights)
-    found = {piece: int(count) for (piece, _), count in zip(vocabulary, used, strict=True)}
-    return Counter({piece: max(count, 1) for piece, count in found.items() if count or piece in symbols})
+    found = np.zeros(len(vocabulary), np.int64)
+    np.add.at(found, numbers, np.repeat(counts, [len(ids) for ids in segmented]))
+    return found
 
 
 def _by_count(pieces: Mapping[str, int]) -> list[str]:

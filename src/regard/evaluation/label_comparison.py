@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 
 from regard.data.tables import MAX_CLASSES, MAX_LABEL_LENGTH
 from regard.errors import DataError
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.proportion import wilson_interval
+from regard.evaluation.score import version_fact
 from regard.evaluation.translation import Comparison, SystemScore, refuse_no_system
 
 MIN_LINES = 20  # fewer lines may be alike by chance
@@ -49,7 +49,7 @@ def compare_labels(
     return Comparison(
         name="accuracy",
         signature=f"labels:{len(true)}|classes:{len(set(true))}|interval:wilson|test:mcnemar-exact"
-        f"|version:regard {version('regard')}",
+        f"|{version_fact()}",
         systems=tuple(
             _score(name, each, None if place == 0 else baseline)
             for place, (name, each) in enumerate(right.items())

@@ -1,6 +1,7 @@
 """A score of a test set with its confidence interval and signature."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import ClassVar
 
 
@@ -38,3 +39,8 @@ class BleuScore(Score):
         precisions = "/".join(f"{value:.1f}" for value in self.precisions)
         lengths = f"{self.hypothesis_length:,} tokens ({self.reference_length:,} in the references)"
         return f"{self.name}: precisions {precisions}, brevity penalty {self.brevity_penalty:.3f}, {lengths}"
+
+
+def version_fact() -> str:
+    """The part of a signature that says which regard computed the score."""
+    return f"version:regard {version('regard')}"

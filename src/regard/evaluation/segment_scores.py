@@ -6,7 +6,6 @@ Intervals and significance are by sacreBLEU's bootstrap resampling, with its see
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.base import Score as ResampledScore
 from sacrebleu.significance import PairedTest, Result
 
-from regard.evaluation.score import FineScore
+from regard.evaluation.score import FineScore, version_fact
 from regard.evaluation.translation import MIN_RESAMPLED_SENTENCES, Comparison, system_scores
 
 
@@ -40,7 +39,7 @@ def mean_score(name: str, scores: Sequence[float], facts: str) -> SegmentScore:
     """
     found = compare_segments(name, {"": scores}, facts)
     [system] = found.systems
-    signature = found.signature if system.low is not None else f"{facts}|{_version()}"
+    signature = found.signature if system.low is not None else f"{facts}|{version_fact()}"
     return SegmentScore(
         name=name,
         value=system.value,
@@ -65,16 +64,12 @@ def compare_segments(
     signatures, results = test()
     return SegmentComparison(
         name=name,
-        signature=f"{facts}|bs:{bootstrap}|seed:{signatures[name].info['seed']}|{_version()}",
+        signature=f"{facts}|bs:{bootstrap}|seed:{signatures[name].info['seed']}|{version_fact()}",
         systems=system_scores(
             list(systems), cast("list[Result]", results[name]), lengths.pop() >= MIN_RESAMPLED_SENTENCES
         ),
         segments={system: tuple(scores) for system, scores in systems.items()},
     )
-
-
-def _version() -> str:
-    return f"version:regard {version('regard')}"
 
 
 class _Mean(Metric):

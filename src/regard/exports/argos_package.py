@@ -11,7 +11,6 @@ import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.errors import UserError
 from regard.exports.argos_comparison import compare_packages
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, compared, failed
+from regard.exports.certified_export import CERTIFICATE, compared, failed, origin
 from regard.exports.ctranslate2_calls import ARGOS_MOST_READ, SEARCH_DEFAULTS
 from regard.exports.ctranslate2_folder import CTRANSLATE2, pieces
 from regard.exports.ctranslate2_folder import save as save_engine_files
@@ -166,8 +165,7 @@ def _card(loaded: LoadedModel, quantization: Quantization, source: str, target: 
     return f"""# {model_name(loaded)} for Argos Translate
 
 Translates from {LANGUAGE_NAMES.get(source, source)} to {LANGUAGE_NAMES.get(target, target)}.
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 Argos Translate splits texts into sentences by models of its own, which it downloads, translates by a beam
 of 4 whose scores are divided by the length to the power of 0.2, and writes spaces for underscores.

@@ -54,6 +54,14 @@ PROCESS_TIMEOUT = 4 * 3600
 Generating = EncoderDecoderConfig | DecoderOnlyConfig
 
 
+def origin(quantization: Quantization) -> str:
+    """Where the files of an export come from, a sentence of its README without the full stop."""
+    return (
+        f"Written by regard {version('regard')}, weights in {quantization}. `{CERTIFICATE}` has what was"
+        " compared with\nregard's own outputs, and how"
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class EncoderTarget:
     """Another engine: how a model is written for it, and how it is asked; encoders need no more."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,7 +13,7 @@ from regard.data.odd_spaces import replaced_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RunError, UserError
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
-from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
+from regard.exports.certified_export import Target, begins, export_certified, origin
 from regard.exports.ctranslate2_calls import CONTINUATION_CALL, IN_CALL, translation_call
 from regard.exports.ctranslate2_decoder_only import decoder_only_spec
 from regard.exports.ctranslate2_encoder_decoder import encoder_decoder_spec
@@ -126,8 +125,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     as_read = _as_read(loaded) if engine == "Translator" else ""
     return f"""# {model_name(loaded)} for CTranslate2
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 ```python
 import ctranslate2, tokenizers

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from regard.exports.certificate import BOUNDS, Bounds, Quantization
-from regard.exports.certified_export import CERTIFICATE, Target, begins, export_certified
+from regard.exports.certified_export import Target, begins, export_certified, origin
 from regard.exports.ctranslate2_layers import norm_epsilon
 from regard.exports.gguf_package import gguf, llama_cpp
 from regard.exports.gguf_settings import (
@@ -188,8 +187,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     )
     return f"""# {model_name(loaded)} for llama.cpp
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how: with keys and values in float32; llama.cpp stores them in float16 unless it is
+{origin(quantization)}: with keys and values in float32; llama.cpp stores them in float16 unless it is
 called with `--cache-type-k f32 --cache-type-v f32`.
 
 ```

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from regard.errors import FolderError, MissingExtra, RunError
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
+from regard.exports.certified_export import Generating, Target, begins, export_certified, origin
 from regard.exports.ctranslate2_calls import SEARCH_DEFAULTS
 from regard.exports.huggingface_settings import (
     ENGINE,
@@ -189,8 +188,7 @@ def _card(loaded: LoadedModel, quantization: Quantization, *, own: bool) -> str:
     )
     return f"""# {model_name(loaded)} for transformers
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how. It needs torch and transformers 5.
+{origin(quantization)}. It needs torch and transformers 5.
 
 ```python
 from transformers import {auto}, AutoTokenizer

@@ -1,6 +1,5 @@
 """An encoder with a head as a folder with an ONNX graph, and a script that needs nothing of regard."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from regard.data.masked_text import mask_id, mask_spellings, spaces_begin_words
 from regard.data.tagged import word_prefix
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, EncoderTarget
+from regard.exports.certified_export import EncoderTarget, origin
 from regard.exports.encoder_texts import refuse_other_heads
 from regard.exports.onnx_folder import FILES, FORMAT_VERSION
 from regard.exports.onnx_graphs import ENCODER, EXAMPLE_ROWS, EXAMPLE_SRC_LEN, save_graph
@@ -125,8 +124,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     config = refuse_other_heads(ENGINE, loaded.config)
     return f"""# {model_name(loaded)} in ONNX
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 ```
 pip install numpy onnxruntime tokenizers

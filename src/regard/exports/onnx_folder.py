@@ -1,7 +1,6 @@
 """A model as a folder of ONNX graphs, with a loop that needs nothing of regard."""
 
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from regard.data.odd_spaces import replaced_spaces
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import GenerationSettings
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, Generating, Target, begins, export_certified
+from regard.exports.certified_export import Generating, Target, begins, export_certified, origin
 from regard.exports.onnx_graphs import DECODER, ENCODER, save_graphs
 from regard.exports.onnx_package import require_onnx
 from regard.exports.onnx_quantization import store_in_float16, store_in_int8
@@ -137,8 +136,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
     return f"""# {model_name(loaded)} in ONNX
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 ```
 pip install numpy onnxruntime tokenizers

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, EncoderTarget
+from regard.exports.certified_export import EncoderTarget, origin
 from regard.exports.encoder_texts import refuse_other_heads
 from regard.exports.onnx_encoder import DOES, save_without_script, script_config
 from regard.exports.web_folder import ENGINE, write_page
@@ -39,8 +38,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     config = refuse_other_heads(ENGINE, loaded.config)
     return f"""# {model_name(loaded)} in a page
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 ```
 python -m http.server

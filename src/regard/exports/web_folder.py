@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from regard.exports.certificate import Quantization
-from regard.exports.certified_export import CERTIFICATE, Target, export_certified
+from regard.exports.certified_export import Target, export_certified, origin
 from regard.exports.onnx_folder import APPLIED, loop_config, save_without_loop
 from regard.exports.onnx_graphs import DECODER, ENCODER
 from regard.exports.onnx_settings import known, most_positions
@@ -107,8 +106,7 @@ def _card(loaded: LoadedModel, quantization: Quantization) -> str:
     does = "translates" if isinstance(loaded.config, EncoderDecoderConfig) else "continues"
     return f"""# {model_name(loaded)} in a page
 
-Written by regard {version("regard")}, weights in {quantization}. `{CERTIFICATE}` has what was compared with
-regard's own outputs, and how.
+{origin(quantization)}.
 
 ```
 python -m http.server

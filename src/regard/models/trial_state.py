@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ConfigError
+from regard.models.restored import restored
 
 Masks = Literal["causal", "padding"]  # of the stack that has a part
 LENGTH, SPLIT = 5, 2  # positions of a trial; those before SPLIT are an earlier part of the text
@@ -79,14 +80,10 @@ def refuse_unregistered(what: str, part: nn.Module) -> None:
 def varied(part: nn.Module) -> Iterator[None]:
     """A context in which all trained parameters have other numbers, so that none are equal by their start."""
     trained = [each for each in part.parameters() if each.requires_grad and each.is_floating_point()]
-    before = [each.clone() for each in trained]
-    for each in trained:
-        each += torch.rand_like(each)
-    try:
+    with torch.no_grad(), restored(part, *trained):
+        for each in trained:
+            each += torch.rand_like(each)
         yield
-    finally:
-        for each, value in zip(trained, before, strict=True):
-            each.copy_(value)
 
 
 @contextmanager
@@ -96,15 +93,13 @@ def unchanged(part: nn.Module) -> Iterator[None]:
     In it, parameters whose numbers are all the same have others: positions that are all 0 are equal, and so
     would be the outputs of a layer that begins as 0.
     """
-    modes = {each: each.training for each in part.modules()}
     python, numpy = random.getstate(), np.random.get_state()
     constant = [
         each
         for each in part.parameters()
         if each.requires_grad and each.is_floating_point() and bool((each == each.flatten()[:1]).all())
     ]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        kept = [(each, each.clone()) for each in (*constant, *part.buffers())]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), restored(part, *constant):
         try:
             part.eval()
             torch.default_generator.manual_seed(0)
@@ -112,9 +107,5 @@ def unchanged(part: nn.Module) -> Iterator[None]:
                 each += torch.rand_like(each)
             yield
         finally:
-            for each, before in kept:
-                each.copy_(before)
-            for module, mode in modes.items():
-                module.training = mode
             random.setstate(python)
             np.random.set_state(numpy)

@@ -17,6 +17,7 @@ from regard.data.process_share import ProcessShare
 from regard.distributed.distributed_model import DistributedModel
 from regard.errors import UserError
 from regard.models.probabilities import are_probabilities, probabilities_error
+from regard.models.restored import restored
 from regard.training.gradients import objective_name
 from regard.training.losses import CustomLoss, LogitsObjective
 from regard.training.objective import Loss, Objective
@@ -188,14 +189,6 @@ def _losses(
 @contextmanager
 def _evaluated(model: nn.Module, device: torch.device, *, training: bool = False) -> Iterator[None]:
     """A context without gradients, in a mode of the model; then mode, buffers, generators are as before."""
-    modes = {each: each.training for each in model.modules()}
-    with torch.no_grad(), unchanged_random(device):
-        kept = [(each, each.clone()) for each in model.buffers()] if training else []
-        try:
-            model.train(training)
-            yield
-        finally:
-            for buffer, before in kept:
-                buffer.copy_(before)
-            for module, mode in modes.items():
-                module.training = mode
+    with torch.no_grad(), unchanged_random(device), restored(model):
+        model.train(training)
+        yield

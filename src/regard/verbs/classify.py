@@ -10,12 +10,12 @@ from typing import Any
 from regard import console
 from regard.data.texts import EncodedText, encoded_text
 from regard.errors import UserError
-from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ClassificationOptions
@@ -138,9 +138,7 @@ def candidates(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def classify(
     text: str | Iterable[str],
     *,
@@ -166,9 +164,7 @@ def classify(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def classify_file(
     input: str | Path,
     *,

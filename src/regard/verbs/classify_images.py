@@ -11,7 +11,6 @@ from torch import Tensor
 from regard.errors import UserError
 from regard.models.image_text import ImageText, ImageTextConfig
 from regard.models.vision import VisionConfig, VisionTransformer
-from regard.training.threads import unchanged_threads
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.embed import Embedder
 from regard.verbs.embed_images import ImageEmbedder
@@ -21,6 +20,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_images import Images, array_or_path, image_batches
 from regard.verbs.shared.model_loading import config_class_of, model_that
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.images import IMAGES_PER_BATCH
@@ -140,9 +140,7 @@ def reads_images(model: str | Path) -> bool:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def classify_images(
     input: Images,
     *,

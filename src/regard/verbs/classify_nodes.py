@@ -8,13 +8,13 @@ import torch
 from regard.data.catalogue import is_spec
 from regard.data.graph_files import GraphSettings, read_unlabelled_graph
 from regard.models.graph import GraphConfig, GraphModel, GraphTransformerConfig
-from regard.training.threads import unchanged_threads
 from regard.verbs.classify import ClassAnswer, ClassPrediction, candidates, class_answer
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import probabilities, refuse_other_labels
 from regard.verbs.shared.model_loading import config_class_of, model_that
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.tasks.nodes import refuse_other_features, structural_inputs
@@ -68,9 +68,7 @@ def reads_graphs(model: str | Path) -> bool:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def classify_nodes(
     input: str | Path,
     *,

@@ -8,9 +8,6 @@ from regard.errors import DataError, UserError
 from regard.evaluation.label_comparison import are_labels, compare_labels
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.translation import Comparison, compare_systems, refuse_no_system
-from regard.training.threads import unchanged_threads
-from regard.verbs.shared.arguments import checked
-from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import (
     AnyMetrics,
     SourcesAndReferences,
@@ -19,14 +16,13 @@ from regard.verbs.shared.learned_metric import (
     several_models,
 )
 from regard.verbs.shared.lines import lines_of, references_of
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.tokenize import Tokenize
 from regard.verbs.shared.translation_scoring import scoring_for
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def compare(
     systems: Sequence[str | Path],
     *,

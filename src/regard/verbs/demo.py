@@ -9,13 +9,11 @@ from regard import console
 from regard.data.corpus import Pair, open_corpus
 from regard.errors import FolderError
 from regard.inspection.alignment import align
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import beam_of
 from regard.verbs.look import look
 from regard.verbs.recipes import recipe_folder
-from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.date_precision import date_precision
-from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, DecodingRuntime, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.translation import TranslationRecipe
@@ -41,9 +39,7 @@ class DemoResult:
     exact_match: float
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def demo(*, out: str | Path | None = None, runtime: Runtime = DEFAULT_RUNTIME) -> DemoResult:
     """Train `recipes/dates.toml`, show translated dates with their alignment, and print what to try next.
 

@@ -14,6 +14,7 @@ import torch
 
 from regard.counted import counted
 from regard.data.catalogue import cache_folder, check, data_folders, data_sets, how_to_get, wrong_data_folder
+from regard.data.memory import total_memory
 from regard.errors import FolderError
 from regard.fast.decoding_step import why_plain
 from regard.fast.fusible import has_triton
@@ -22,6 +23,7 @@ from regard.fast.native.build import library_origin, try_again, why_none
 from regard.fast.training import fusible_parts
 from regard.models.model import Model
 from regard.verbs.shared.included_models import included_model
+from regard.verbs.shared.limits import cores
 from regard.verbs.shared.model_loading import load_named_model
 from regard.weights.folder import verify_folder
 
@@ -112,11 +114,10 @@ def _version(package: str) -> str:
 
 
 def _processors() -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    memory = f", {_gigabytes(_memory())} of memory" if _memory() else ""
+    memory = f", {_gigabytes(total_memory())} of memory" if total_memory() else ""
     yield Finding(
         topic="CPU",
-        found=f"{counted(cores or 1, 'core')}, {torch.backends.cpu.get_cpu_capability()},"
+        found=f"{counted(cores(), 'core')}, {torch.backends.cpu.get_cpu_capability()},"
         f" {counted(torch.get_num_threads(), 'thread')}{memory}",
     )
     yield _kernels()
@@ -149,14 +150,6 @@ def _kernels() -> Finding:
         return Finding(topic="kernels", found=f"none; PyTorch's are used: {error.message}", hint=error.hint)
     products = "float32 and int8" if kernels.has_int8() else "float32"
     return Finding(topic="kernels", found=f"{products}, {library_origin()}")
-
-
-def _memory() -> int:
-    """The machine's memory in bytes; 0 if the system does not report it."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return 0
 
 
 def _disk() -> Iterator[Finding]:

@@ -19,12 +19,12 @@ from regard.layers.masks import padding_mask
 from regard.models.encoder_only import EncoderOnly
 from regard.models.heads import pooled
 from regard.models.image_text import ImageText
-from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import use_of
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import EmbeddingOptions
@@ -214,9 +214,7 @@ def _refuse_layer(model: EncoderOnly | ImageText, layer: int | None) -> None:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def embed(
     text: str | Iterable[str],
     *,
@@ -243,9 +241,7 @@ def embed(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def embed_file(
     input: str | Path,
     *,
@@ -268,9 +264,7 @@ def _stacked(embedder: Embedder, texts: Iterable[str]) -> Float[Tensor, "texts d
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def embed_similar(
     text: Iterable[str],
     *,

@@ -15,13 +15,13 @@ from torch import Tensor
 from regard.data.image_files import has_image_name
 from regard.errors import FolderError, UserError
 from regard.models.image_text import ImageText
-from regard.training.threads import unchanged_threads
 from regard.verbs.embed import DECIMAL_PLACES, Embedder
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_images import Images, array_or_path, image_batches
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 
@@ -128,9 +128,7 @@ class ImageEmbedder:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def embed_images(
     images: Images, *, model: AnyModel, runtime: Runtime = DEFAULT_RUNTIME
 ) -> Float[Tensor, "images d_model"]:

@@ -10,10 +10,11 @@ from typing import Any
 from regard.errors import ConfigError, UserError
 from regard.jobs.engine import Placement
 from regard.jobs.inputs import find_inputs
-from regard.jobs.pace import ShardReport
+from regard.jobs.pace import PartDone, ShardReport
 from regard.jobs.part_worker import JobOrder, OpenedJob, message_of
 from regard.jobs.ray_engine import NAME, ray_engine
 from regard.jobs.storage import Storage
+from regard.jobs.tasks import TaskRecord, task_record
 from regard.verbs.jobs import Done, LineJob, opened_job
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ShardOptions, TaskOptions, WorkerOptions
@@ -41,7 +42,6 @@ def run_on_engine(
         MissingExtra: the engine's package is not installed. RunError: it cannot be reached, or was lost.
     """
     assert sharding.on is not None
-    runtime: Runtime = settings["runtime"]
     if isinstance(settings["options"], WorkerOptions):
         if settings["options"].workers is not None:
             raise UserError("workers are for one machine", "give --processes")
@@ -56,23 +56,37 @@ def run_on_engine(
         },
         output=everywhere(places[1]),
     )
-    gpu = None if runtime.device == "auto" else runtime.device == "cuda"
-    return placed(order, sharding, done, cpus=runtime.threads or 1, gpu=gpu)[0]
+    return placed(order, sharding, done, settings["runtime"])[0]
 
 
 def placed(
-    order: JobOrder, where: ShardOptions | TaskOptions, done: Done | None, *, cpus: int, gpu: bool | None
+    order: JobOrder, where: ShardOptions | TaskOptions, done: Done | None, runtime: Runtime
 ) -> tuple[ShardReport, dict[int, str]]:
-    """Do what is left of a job by processes of `cpus` cores each; also returns why tasks failed, by number.
-
-    Args:
-        gpu: each has one, or none; None: if there are any.
-    """
+    """Do what is left of a job by processes of an engine; also returns why tasks failed, by number."""
     assert where.on is not None
-    resources = {"processes": where.processes, "cpus": cpus, "gpu": gpu}
+    gpu = None if runtime.device == "auto" else runtime.device == "cuda"
+    resources = {"processes": where.processes, "cpus": runtime.threads or 1, "gpu": gpu}
     with ray_engine(where.on, message_of(order), **resources) as engine:
         placement = Placement(engine, Storage(order.output), done or (lambda done: None))
         return placement.run(), placement.reasons
+
+
+def run_tasks(
+    order: JobOrder,
+    tasks: TaskOptions,
+    runtime: Runtime,
+    name_of: Callable[[int], str],
+    done: Callable[[TaskRecord], None] | None,
+) -> dict[str, str]:
+    """Do the tasks that are left by the processes of an engine; returns why some failed, by name."""
+
+    def ended(part: PartDone) -> None:
+        record = task_record(Storage(order.output), name_of(part.part))
+        if record is not None and done is not None:
+            done(record)
+
+    _, reasons = placed(order, tasks, ended, runtime)
+    return {name_of(number): reason for number, reason in sorted(reasons.items())}
 
 
 def opened(jobs: Mapping[str, Callable[..., LineJob]], settings: Mapping[str, Any], plans: bool) -> OpenedJob:

@@ -15,14 +15,12 @@ from regard.evaluation.by_length import LengthScore
 from regard.evaluation.class_scores import ClassScore, class_scores
 from regard.evaluation.line_pairs import check_aligned
 from regard.evaluation.score import BleuScore, Score
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.shared.any_model import AnyModel, open_model
-from regard.verbs.shared.arguments import checked
-from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import OWN_FILE, lines_of, references_of
 from regard.verbs.shared.pretrained_recipe import evaluated_recipe
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
 from regard.verbs.shared.test_data_settings import (
@@ -117,9 +115,7 @@ class TranslationEvaluation(Evaluation):
         )
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def evaluate(
     *,
     model: AnyModel | None = None,

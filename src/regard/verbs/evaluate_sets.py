@@ -12,7 +12,6 @@ from typing import Any
 from regard.counted import counted
 from regard.data.files import file_digest, locate
 from regard.errors import ConfigError, DataError, RecipeError, RunError, UserError
-from regard.jobs.pace import PartDone
 from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
 from regard.jobs.tasks import (
@@ -22,20 +21,18 @@ from regard.jobs.tasks import (
     progress_of,
     run_task,
     task_progress,
-    task_record,
 )
 from regard.recipe import read, read_toml
-from regard.training.threads import unchanged_threads
-from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
-from regard.verbs.evaluate import OF_PAIRS, OPTIONS, Evaluation, TranslationEvaluation, evaluate
+from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, refuse_unknown_engine, run_tasks
+from regard.verbs.evaluate import OF_PAIRS, OPTIONS, TranslationEvaluation, evaluate
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.jobs import hash_of, shard_of
 from regard.verbs.shared.any_model import AnyModel, open_model
-from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.job_settings import settings_of
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.learned_metric import AnyMetrics, LearnedMetric, SourcesAndReferences, several_models
 from regard.verbs.shared.lines import lines_of
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.text_options import EvaluationOptions, TaskOptions
 from regard.verbs.shared.tokenize import Tokenize
@@ -75,9 +72,7 @@ class EvaluationSet:
         }
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def evaluate_sets(
     sets: str | Path,
     *,
@@ -138,19 +133,20 @@ def evaluate_sets(
 class _Sets:
     """Test sets, and a model that is loaded."""
 
+    @keyword_fields
     def __init__(
         self,
         sets: Path,
         output: str | Path | None,
         *,
-        model: AnyModel | None,
-        metric: AnyMetrics,
-        tokenize: Tokenize,
-        lowercase: bool,
-        context: int | None,
-        controls: Controls,
-        options: EvaluationOptions,
-        runtime: DecodingRuntime,
+        model: AnyModel | None = None,
+        metric: AnyMetrics = (),
+        tokenize: Tokenize = "auto",
+        lowercase: bool = False,
+        context: int | None = None,
+        controls: Controls = UNSET,
+        options: EvaluationOptions = OPTIONS,
+        runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
     ) -> None:
         self.found, self._output = read_sets(sets), output
         self._loaded = open_model(model, runtime)
@@ -190,7 +186,12 @@ class _Sets:
         if self._output is not None and isinstance(evaluation, TranslationEvaluation):
             lines = "".join(" ".join(each.splitlines()) + "\n" for each in evaluation.translations)
             Storage(str(self._output)).write(f"translations/{name}.txt", lines.encode("utf-8"))
-        return _record(name, evaluation, time.monotonic() - began)
+        return TaskRecord(
+            task=name,
+            seconds=round(time.monotonic() - began, 3),
+            scores={score.name: score.value for score in evaluation.scores},
+            result=evaluation.to_dict(),
+        )
 
 
 def _scored_on_engine(
@@ -202,7 +203,6 @@ def _scored_on_engine(
 ) -> TaskProgress:
     """Score all test sets by the processes of a cluster."""
     read_sets(sets)  # refuses mistakes here
-    runtime: DecodingRuntime = settings["runtime"]
     if settings["options"].workers not in (None, 1):
         raise UserError("workers are for one machine", "give --processes")
     changed = {
@@ -213,21 +213,12 @@ def _scored_on_engine(
     message = {"sets": str(sets.absolute()), "output": everywhere(storage.url), "keywords": keywords}
     order = JobOrder(opens=ORDERS, settings=message, output=message["output"])
 
-    @functools.cache
-    def names() -> list[str]:
-        return list(_progress(storage).tasks)  # as they are planned
-
-    def ended(part: PartDone) -> None:
-        record = task_record(storage, names()[part.part])
-        if record is not None and done is not None:
-            done(record)
-
-    gpu = None if runtime.device == "auto" else runtime.device == "cuda"
-    _, reasons = placed(order, tasks, ended, cpus=runtime.threads or 1, gpu=gpu)
+    names = functools.cache(lambda: list(_progress(storage).tasks))  # as they are planned
+    reasons = run_tasks(order, tasks, settings["runtime"], lambda number: names()[number], done)
     if reasons:
-        number, reason = min(reasons.items())
+        name, reason = next(iter(reasons.items()))
         raise RunError(
-            f"{len(reasons)} of {len(names())} test sets failed, the first is {names()[number]}: {reason}",
+            f"{len(reasons)} of {len(names())} test sets failed, the first is {name}: {reason}",
             f"the same command scores them again; regard jobs status {storage.url} shows the others",
         )
     return _progress(storage)
@@ -235,28 +226,8 @@ def _scored_on_engine(
 
 def open_order(settings: Mapping[str, Any], plans: bool) -> OpenedTasks:
     """The test sets of a message, in a process of an engine."""
-    opened = _sets_of(settings["sets"], settings["output"], **settings["keywords"])
+    opened = _Sets(Path(settings["sets"]), settings["output"], **settings["keywords"])
     return OpenedTasks(plan=opened.plan(), do=opened.score)
-
-
-@keyword_fields
-def _sets_of(
-    sets: str,
-    output: str,
-    *,
-    model: str | None = None,
-    metric: Sequence[str] = (),
-    tokenize: Tokenize = "auto",
-    lowercase: bool = False,
-    context: int | None = None,
-    controls: Controls = UNSET,
-    options: EvaluationOptions = OPTIONS,
-    runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
-) -> _Sets:
-    return _Sets(
-        Path(sets), output, model=model, metric=list(metric), tokenize=tokenize, lowercase=lowercase,
-        context=context, controls=controls, options=options, runtime=runtime,
-    )  # fmt: skip
 
 
 def _path_of(metric: AnyModel) -> str:
@@ -269,15 +240,6 @@ def _progress(storage: Storage) -> TaskProgress:
     progress = task_progress(storage)
     assert progress is not None
     return progress
-
-
-def _record(name: str, evaluation: Evaluation, seconds: float) -> TaskRecord:
-    return TaskRecord(
-        task=name,
-        seconds=round(seconds, 3),
-        scores={score.name: score.value for score in evaluation.scores},
-        result=evaluation.to_dict(),
-    )
 
 
 def _refuse_unfit(

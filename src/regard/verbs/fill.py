@@ -15,12 +15,12 @@ from torch import Tensor
 from regard.data.masked_text import in_context, mask_id, split_at_masks, usual_spellings
 from regard.data.texts import EncodedText, encoded_text
 from regard.errors import DataError
-from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import FillingOptions
@@ -136,9 +136,7 @@ Guesses = list[list[tuple[str, float]]]
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def fill(
     text: str | Iterable[str],
     *,
@@ -163,9 +161,7 @@ def fill(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def fill_file(
     input: str | Path,
     *,

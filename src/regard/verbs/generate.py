@@ -18,7 +18,6 @@ from regard.decoding.running_batch import RunningContinuations
 from regard.decoding.running_search import records_alternatives
 from regard.errors import ConfigError
 from regard.models.decoder_only import DecoderOnly
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.continuations import Continuation, PromptContinuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.decoding_defaults import decoding_defaults
@@ -35,6 +34,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.model_loading import model_that
 from regard.verbs.shared.precision import compute_in
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Precision
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import ChatOptions
@@ -292,9 +292,7 @@ def context_limit(model: DecoderOnly, max_context: int | None) -> int | None:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def generate(
     prompt: Any,
     *,
@@ -328,9 +326,7 @@ def generate(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def generate_file(
     input: str | Path,
     *,

@@ -258,12 +258,3 @@ def jobs_merge(output: str, *, to: str) -> int:
     """
     storage = Storage(output)
     return merging.merge(read_plan(storage), storage, to)
-
-
-def refuse_several_lines(as_json: bool, command: str) -> None:
-    """Raise a DataError unless the output of a command that may have several lines for one is JSON."""
-    if not as_json:
-        raise DataError(
-            f"an answer of `regard {command}` may have several lines, but a job needs one for each line",
-            "give --json, too",
-        )

@@ -4,13 +4,14 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from regard.errors import DataError
 from regard.jobs.part_worker import OpenedJob
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import opened
 from regard.verbs.generation import continuations
 from regard.verbs.generation.controls import UNSET, Controls
-from regard.verbs.generation.translations import Translation, output_lines
-from regard.verbs.jobs import LineJob, refuse_several_lines
+from regard.verbs.generation.translations import output_lines
+from regard.verbs.jobs import LineJob
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import (
@@ -30,9 +31,7 @@ from regard.verbs.shared.text_options import (
     TranslationOptions,
 )
 from regard.verbs.summarize import OPTIONS as SUMMARY
-from regard.verbs.summarize import Summarizer, Summary
-
-CALLED = {"translate": Translation.called, "summarize": Summary.called}  # columns of tables
+from regard.verbs.summarize import Summarizer
 
 
 @keyword_fields
@@ -74,7 +73,7 @@ def _text_job(
     ranked = options.n_best > 1
     return LineJob(
         command=command,
-        into=CALLED[command],
+        into=translator.answer.called,
         cell=lambda answer: answer.text,
         verb=translator,
         written=functools.partial(output_lines, ranked=ranked, as_json=as_json),
@@ -95,7 +94,11 @@ def generate_job(
     runtime: DecodingRuntime = DEFAULT_DECODING_RUNTIME,
 ) -> LineJob:
     """Continues each line."""
-    refuse_several_lines(as_json, "generate")
+    if not as_json:
+        raise DataError(
+            "an answer of `regard generate` may have several lines, but a job needs one for each line",
+            "give --json, too",
+        )
     generator = generate.Generator(model, controls=controls, num=num, options=options, runtime=runtime)
     return LineJob(
         command="generate",

@@ -16,15 +16,14 @@ from regard.models.build import build_model, config_class
 from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.model import Model
 from regard.training.schedule import Schedule
-from regard.training.threads import unchanged_threads
-from regard.verbs.compared_runs import names_of_runs, runs_in
+from regard.verbs.compared_runs import is_run, names_of_runs, runs_in
 from regard.verbs.curves import run_curves
 from regard.verbs.look import Look, look
 from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
-from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import model_path
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.tasks.recipe import RecipeFile
@@ -37,9 +36,7 @@ FixedScheme = Literal["sinusoidal", "rotary", "alibi"]  # schemes that need no t
 D_MODEL = 512  # the paper's, if a recipe has none
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def plot_attention(
     text: str,
     *,
@@ -121,9 +118,7 @@ def _attention_site(summary: Mapping[str, Any], attention: str | None) -> tuple[
     return name, sites[name]
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def plot_alignment(
     text: str,
     *,
@@ -174,9 +169,7 @@ def _warn_missing_characters(sequences: list[list[str]]) -> None:
         console.warn(f"no font on this machine has {shown}: they become boxes (Noto Sans CJK has most)")
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def plot_positions(
     *,
     out: str | Path,
@@ -274,7 +267,8 @@ def plot_curves(run: str | Path | Iterable[str | Path], *, out: str | Path) -> P
     """
     path = writable(out)
     given = [run] if isinstance(run, str | Path) else list(run)
-    folders = [each for one in given for each in _runs_of(Path(one).expanduser())]
+    paths = [Path(one).expanduser() for one in given]
+    folders = [each for one in paths for each in ([one] if is_run(one) else runs_in(one) or [one])]
     if not folders:
         raise UserError("there is no run to draw", "give a run folder")
     if len(folders) == 1:
@@ -282,11 +276,6 @@ def plot_curves(run: str | Path | Iterable[str | Path], *, out: str | Path) -> P
         return path
     draw_runs({name: run_curves(each) for name, each in names_of_runs(folders).items()}, path)
     return path
-
-
-def _runs_of(folder: Path) -> list[Path]:
-    """A run, or the runs in a folder that is none itself."""
-    return [folder] if (folder / "metrics.jsonl").is_file() else runs_in(folder) or [folder]
 
 
 def float_array(found_look: Look, path: str) -> np.ndarray:

@@ -16,7 +16,6 @@ from regard.evaluation.line_pairs import check_aligned
 from regard.models.decoder_only import DecoderOnly
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.recipe import read
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.language_tags import LanguageTags
 from regard.verbs.generation.prefixes import source_prefix
 from regard.verbs.shared.any_model import AnyModel, open_model
@@ -24,6 +23,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import lines_of
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
@@ -31,7 +31,6 @@ from regard.verbs.shared.text_options import PrefixOptions
 from regard.weights.model_folder import LoadedModel
 
 MAX_CHARACTERS = 5000  # of a line
-SENTENCE = "a line holds one sentence"
 DECIMAL_PLACES = 6
 OPTIONS = PrefixOptions()
 
@@ -115,10 +114,7 @@ def _pair(line: str, number: int) -> tuple[str, str]:
     if not tab or "\t" in target:
         raise DataError(f"line {number} is not SOURCE, a tab, TRANSLATION", "a line has exactly one tab")
     for text in (source, target):
-        if len(text) > MAX_CHARACTERS:
-            raise DataError(
-                f"line {number}: {len(text):,} characters, more than {MAX_CHARACTERS:,}", SENTENCE
-            )
+        _refuse_long(f"line {number}", text)
     return source, target
 
 
@@ -129,9 +125,7 @@ def output_lines(scored: ScoredPair, *, as_json: bool = False) -> str:
     return f"{scored.score.log_prob:.4f}\t{scored.score.num_tokens}\n"
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def score(
     *,
     model: AnyModel | None = None,
@@ -173,7 +167,8 @@ def score(
         check_aligned(sources, [targets], str(src))
         names = [f"{each}:" for each in files]
     for name, lines in zip(names, (sources, targets), strict=True):
-        _refuse_long(name, lines)
+        for number, line in enumerate(lines, start=1):
+            _refuse_long(f"{name}{number}", line)
     tags = tags_of(loaded, options)
     for number, source in enumerate(sources, start=1):
         tags.warn([source], f"{names[0]}{number}")
@@ -245,10 +240,8 @@ def source_ids(sources: Sequence[str], loaded: LoadedModel, prefix: str | None) 
     return source_prefix(settings, "translation", tokenizer, prefix).encoded(sources, tokenizer)
 
 
-def _refuse_long(name: str, lines: Sequence[str]) -> None:
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MAX_CHARACTERS:
-            raise DataError(
-                f"{name}{number}: {len(line):,} characters, more than {MAX_CHARACTERS:,}",
-                SENTENCE,
-            )
+def _refuse_long(place: str, text: str) -> None:
+    if len(text) > MAX_CHARACTERS:
+        raise DataError(
+            f"{place}: {len(text):,} characters, more than {MAX_CHARACTERS:,}", "a line holds one sentence"
+        )

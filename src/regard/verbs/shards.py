@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.jobs.pace import ShardReport
-from regard.training.threads import unchanged_threads
 from regard.verbs import classify, embed, fill, generate, score, tag, translate
 from regard.verbs.engine_jobs import LOCAL, refuse_unknown_engine, run_on_engine
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.jobs import EVERYTHING, Done, run_job
 from regard.verbs.line_jobs import JOBS, SUMMARY
 from regard.verbs.shared.any_model import AnyModel
-from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.file_formats import note_markup
-from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import (
     DEFAULT_DECODING_RUNTIME,
     DEFAULT_RUNTIME,
@@ -36,9 +34,7 @@ from regard.verbs.shared.text_options import (
 ORDERS = "regard.verbs.line_jobs:open_order"
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def translate_shard(
     input: str | Path,
     output: str | Path,
@@ -64,9 +60,7 @@ def translate_shard(
     return _run("translate", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def summarize_shard(
     input: str | Path,
     output: str | Path,
@@ -92,9 +86,7 @@ def summarize_shard(
     return _run("summarize", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def generate_shard(
     input: str | Path,
     output: str | Path,
@@ -122,9 +114,7 @@ def generate_shard(
     return _run("generate", {**settings, "runtime": runtime}, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def embed_shard(
     input: str | Path,
     output: str | Path,
@@ -149,9 +139,7 @@ def embed_shard(
     return _run("embed", settings, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def classify_shard(
     input: str | Path,
     output: str | Path,
@@ -176,9 +164,7 @@ def classify_shard(
     return _run("classify", settings, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def tag_shard(
     input: str | Path,
     output: str | Path,
@@ -205,9 +191,7 @@ def tag_shard(
     return _run("tag", settings, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def fill_shard(
     input: str | Path,
     output: str | Path,
@@ -232,9 +216,7 @@ def fill_shard(
     return _run("fill", settings, (input, output), sharding, done)
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def score_shard(
     input: str | Path,
     output: str | Path,

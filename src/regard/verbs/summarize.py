@@ -4,18 +4,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import Translation, check_output, write_lines
+from regard.verbs.generation.translator import Translator
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import SummaryOptions
 from regard.verbs.shared.texts import OneOrSeveral
-from regard.verbs.translate import Translator, answers
+from regard.verbs.translate import answers
 
 OPTIONS = SummaryOptions()
 
@@ -54,9 +55,7 @@ class Summarizer(Translator):
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def summarize(
     text: str | Iterable[str],
     *,
@@ -78,9 +77,7 @@ def summarize(
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def summarize_file(
     input: str | Path,
     output: str | Path,

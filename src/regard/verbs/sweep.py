@@ -15,7 +15,6 @@ import torch
 
 from regard import console
 from regard.errors import DataError, FolderError, RecipeError, RegardError, RunError, UserError
-from regard.jobs.pace import PartDone
 from regard.jobs.part_worker import JobOrder, OpenedTasks
 from regard.jobs.storage import Storage
 from regard.jobs.tasks import (
@@ -25,17 +24,15 @@ from regard.jobs.tasks import (
     planned_tasks,
     run_task,
     task_progress,
-    task_record,
 )
 from regard.recipe import apply_overrides
 from regard.training.settings import measured_name
-from regard.training.threads import unchanged_threads
-from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, placed, refuse_unknown_engine
+from regard.verbs.engine_jobs import LOCAL, as_keywords, everywhere, refuse_unknown_engine, run_tasks
 from regard.verbs.jobs import shard_of
 from regard.verbs.recipes import recipe_path
 from regard.verbs.run_ranking import NOT_COMPARABLE, comparable_metric, ranking_scores, ranks_of
-from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import load_recipe
 from regard.verbs.shared.text_options import TaskOptions
@@ -52,9 +49,7 @@ ORDERS = "regard.verbs.sweep:open_order"
 EVERY_TASK = TaskOptions()
 
 
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def sweep(
     recipe: str | Path,
     values: Sequence[str] | Mapping[str, Any],
@@ -112,7 +107,7 @@ def sweep(
         failed = _trained_here(runs, storage, chosen, done)
     else:
         chosen = list(plan.tasks)
-        failed = _trained_on_engine(runs, chosen, storage, tasks, done)
+        failed = _trained_on_engine(runs, chosen, tasks, done)
     if failed:
         name, reason = next(iter(failed.items()))
         raise RunError(
@@ -127,17 +122,18 @@ def sweep(
 class _Runs:
     """The runs of a sweep, whose recipes have all been read."""
 
+    @keyword_fields
     def __init__(
         self,
         recipe: str | Path,
         values: Sequence[str],
         out: str | Path | None,
         *,
-        overrides: Sequence[str],
-        init: str | Path | None,
-        runtime: Runtime,
-        workers: int,
-        quiet: bool,
+        overrides: Sequence[str] = (),
+        init: str | Path | None = None,
+        runtime: Runtime = DEFAULT_RUNTIME,
+        workers: int = 1,
+        quiet: bool = False,
     ) -> None:
         self.path, self._sets = recipe_path(recipe), setting_combinations(values)
         _refuse_both(overrides, values)
@@ -206,47 +202,22 @@ def _trained_here(
 def _trained_on_engine(
     runs: _Runs,
     names: Sequence[str],
-    storage: Storage,
     tasks: TaskOptions,
     done: Callable[[TaskRecord], None] | None,
 ) -> dict[str, str]:
     """Train all runs by the processes of a cluster; returns why runs failed, by name."""
-
-    def ended(part: PartDone) -> None:
-        record = task_record(storage, names[part.part])
-        if record is not None and done is not None:
-            done(record)
-
     order = JobOrder(opens=ORDERS, settings=runs.message, output=everywhere(str(runs.folder)))
-    gpu = None if runs.runtime.device == "auto" else runs.runtime.device == "cuda"
-    _, reasons = placed(order, tasks, ended, cpus=runs.runtime.threads or 1, gpu=gpu)
-    for number, reason in reasons.items():
-        console.warn(f"{names[number]}: {reason}")
-    return {names[number]: reason for number, reason in sorted(reasons.items())}
+    reasons = run_tasks(order, tasks, runs.runtime, names.__getitem__, done)
+    for name, reason in reasons.items():
+        console.warn(f"{name}: {reason}")
+    return reasons
 
 
 def open_order(settings: Mapping[str, Any], plans: bool) -> OpenedTasks:
     """The sweep of a message, in a process of an engine."""
-    runs = _runs_of(**settings)
+    runs = _Runs(**settings)
     runs.waits = LOST_LOCK_SECONDS  # for the machine from which this process has a run
     return OpenedTasks(plan=runs.plan, do=runs.train)
-
-
-@keyword_fields
-def _runs_of(
-    recipe: str,
-    values: Sequence[str],
-    out: str,
-    *,
-    overrides: Sequence[str] = (),
-    init: str | None = None,
-    runtime: Runtime = DEFAULT_RUNTIME,
-    workers: int = 1,
-    quiet: bool = False,
-) -> _Runs:
-    return _Runs(
-        recipe, values, out, overrides=overrides, init=init, runtime=runtime, workers=workers, quiet=quiet
-    )
 
 
 def _refuse_elsewhere(out: str | Path | None) -> None:

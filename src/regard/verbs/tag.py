@@ -16,12 +16,12 @@ from regard.data.tagged import encode_word, split_words, tagged_texts, word_pref
 from regard.data.texts import EncodedText
 from regard.data.word_columns import named_as_words, read_words, word_format
 from regard.errors import DataError, FolderError
-from regard.training.threads import unchanged_threads
 from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
 from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import TaggingOptions
@@ -160,9 +160,7 @@ def _column(loaded: LoadedModel) -> str:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def tag(
     text: str | Sequence[str],
     *,
@@ -200,9 +198,7 @@ def _refuse_sentences(text: str | Sequence[str]) -> None:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def tag_file(
     input: str | Path,
     *,

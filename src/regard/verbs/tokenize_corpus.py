@@ -30,6 +30,7 @@ from regard.verbs.recipes import recipe_path
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.model_loading import model_path
+from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.settings import load_recipe, recipe_from
 from regard.verbs.shared.text_options import ShardOptions
 from regard.verbs.tasks.recipe import RecipeFile
@@ -89,7 +90,7 @@ def tokenize_corpus(
             "part_megabytes": sharding.part_megabytes,
         }
         order = JobOrder(opens=ORDERS, settings=settings, output=settings["output"])
-        return placed(order, sharding, done, cpus=1, gpu=False)[0]
+        return placed(order, sharding, done, Runtime(device="cpu", threads=1))[0]
     plan = job.plan(find_inputs([str(input)]), columns, sharding.part_megabytes).agreed(job.storage)
     job.tokenizers  # noqa: B018 (made or compared, before any part)
     return run_shard(

@@ -28,34 +28,20 @@ from regard.verbs.shared import limits
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.device import choose_device
 from regard.verbs.shared.keyword_fields import keyword_fields
-from regard.verbs.shared.run_recipe import recorded
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.settings import RESOLVED, load_recipe
 from regard.verbs.tasks.recipe import Recipe, RecipeFile
 from regard.verbs.tasks.task import Say, Task
-from regard.verbs.training_run.changed_settings import (
-    MAX_STEPS,
-    changed_settings,
-    record_changes,
-    refuse_another_recipe,
-)
+from regard.verbs.training_run.changed_settings import MAX_STEPS
 from regard.verbs.training_run.dry_run import try_recipe
 from regard.verbs.training_run.final_scores import finish
-from regard.verbs.training_run.initial_model import START, begin
+from regard.verbs.training_run.initial_model import begin
+from regard.verbs.training_run.locked_run import locked_run
 from regard.verbs.training_run.names_of_process import refuse_names_of_this_process, refuse_unknown_names
-from regard.verbs.training_run.paper_factor import with_factor
-from regard.verbs.training_run.process_agreement import (
-    refuse_another_run,
-    refuse_another_step,
-    refuse_too_many,
-)
-from regard.verbs.training_run.product_choice import PRODUCTS, product_precision
+from regard.verbs.training_run.process_agreement import refuse_another_step, refuse_too_many
+from regard.verbs.training_run.product_choice import product_precision
 from regard.verbs.training_run.recipe_data import refuse_missing_data, same_files
-from regard.verbs.training_run.recorded_recipe import (
-    moved_files,
-    recorded_settings,
-    write_recipe,
-)
+from regard.verbs.training_run.recorded_recipe import moved_files
 from regard.verbs.training_run.refit import (
     copy_measured,
     publish,
@@ -64,17 +50,14 @@ from regard.verbs.training_run.refit import (
     refuse_second_run,
     stopped_in_refit,
 )
-from regard.verbs.training_run.run_length import change_length, with_own_length
 from regard.verbs.training_run.run_summary import early_stop, few_averaged, training_summary
 from regard.verbs.training_run.slowdown import SlowdownWatch
 from regard.verbs.training_run.stop_signal import stop_signal
-from regard.verbs.training_run.teacher import TEACHER, load_teacher, training_objective
-from regard.verbs.training_run.thread_choice import THREADS, measured_threads, set_threads
-from regard.verbs.training_run.unbegun_run import begin_again
+from regard.verbs.training_run.teacher import load_teacher, training_objective
+from regard.verbs.training_run.thread_choice import measured_threads, set_threads
 from regard.weights.checkpoint import REFIT, RunFolder
 from regard.weights.model_folder import model_files
 
-PREPARED = (START, TEACHER, THREADS, PRODUCTS)  # files of a run that are written before its first checkpoint
 # until a file server releases the lock of a machine that it has lost: 90 s is the usual lease of NFS
 LOST_LOCK_SECONDS = 120.0
 
@@ -157,7 +140,8 @@ def train(
         source = _load(path, overrides, init)
         refuse_missing_data(source.table)
         chosen = rank.device(choose_device(runtime))
-        run_path = Path(out) if out else _default_folder(path, source)
+        default = path if path.is_dir() else Path("runs") / source.recipe.name
+        run_path = Path(out) if out else default
         refuse_too_many(source.recipe, group.size)
         refuse_second_run(run_path)
         if resume and not (run_path / RESOLVED).exists():
@@ -165,7 +149,7 @@ def train(
         say = console.note if group.is_first and not quiet else _ignore
         wait = LOST_LOCK_SECONDS if rank.is_restarted else 0.0
         keeps_length = not (path.is_dir() or has_override(overrides, MAX_STEPS))
-        with _locked(run_path, source, group, say, wait, keeps_length=keeps_length) as (run, source):
+        with locked_run(run_path, source, group, say, wait, keeps_length=keeps_length) as (run, source):
             process = _Process(chosen, group, say, quiet, on_report, runtime.threads, wait)
             with moved_files(run, source):
                 return _train(source, run, process)
@@ -213,62 +197,6 @@ def _load(path: Path, overrides: Sequence[str], init: str | Path | None) -> Reci
     return source
 
 
-def _default_folder(path: Path, source: RecipeFile) -> Path:
-    return path if path.is_dir() else Path("runs") / source.recipe.name
-
-
-@contextmanager
-def _locked(
-    path: Path, source: RecipeFile, group: Group, say: Say, wait: float, *, keeps_length: bool = False
-) -> Iterator[tuple[RunFolder, RecipeFile]]:
-    """The run folder, locked by the first process, and its recipe; the others wait until it has the recipe.
-
-    `wait`: the seconds to wait for a process that holds the lock. `keeps_length`: the length that the run
-    has is not changed back by a recipe from before (`with_own_length`).
-    """
-    run = RunFolder(path)
-    with ExitStack() as stack:
-        if group.is_first:
-            stack.enter_context(run.lock(wait))
-            source = _as_in_run(run, source, say, keeps_length=keeps_length)
-            _write_recipe(run, source, say)
-            for warning in run.environment_warnings():
-                console.warn(warning)
-        group.barrier()
-        if not group.is_first:
-            source = _as_in_run(run, source, _ignore, keeps_length=keeps_length)
-        refuse_another_run(run, source, group)
-        yield run, source
-
-
-def _as_in_run(run: RunFolder, source: RecipeFile, say: Say, *, keeps_length: bool) -> RecipeFile:
-    """The recipe with what the run has, and the recipe does not change."""
-    for own in (with_own_length, with_factor) if keeps_length else (with_factor,):
-        source, note = own(run, source)
-        if note:
-            say(note)
-    return source
-
-
-def _write_recipe(run: RunFolder, source: RecipeFile, say: Say) -> None:
-    """Write the recipe into a new run folder, or compare it with the recipe of an existing one."""
-    if not (run.path / RESOLVED).exists():
-        write_recipe(run, source)
-        return
-    old = recorded_settings(run, source)
-    if note := begin_again(run, old, source.table, PREPARED):
-        say(note)
-        write_recipe(run, source)
-        return
-    changed = changed_settings(run, old, source)
-    refuse_another_recipe(run, changed)
-    notes = [change_length(run, source), record_changes(run, changed)]
-    if old != source.table or str(source.base) != recorded(run.path)["base"]:
-        write_recipe(run, source)
-    for note in filter(None, notes):
-        say(note)
-
-
 @dataclass(frozen=True)
 class _Process:
     """This process of a training run, with what the user asked of all of its parts."""
@@ -306,7 +234,7 @@ def _refit(source: RecipeFile, run: RunFolder, process: _Process) -> _Trained:
     """The second run, on all examples; its model becomes that of the first."""
     again, path = refit_recipe(source), run.path / REFIT
     process.say("training.refit: training once more from the start, on the validation data too")
-    with _locked(path, again, process.group, process.say, process.lock_wait) as (second, again):
+    with locked_run(path, again, process.group, process.say, process.lock_wait) as (second, again):
         if process.group.is_first:
             copy_measured(run, second)
         process.group.barrier()

@@ -14,7 +14,6 @@ from regard.decoding.ctc import Transcript, alignment_search
 from regard.errors import DataError, UserError
 from regard.models.conformer import Conformer
 from regard.models.speech_to_text import SpeechToText
-from regard.training.threads import unchanged_threads
 from regard.verbs.generation.controls import MODEL_BEAM, BeamSize
 from regard.verbs.generation.decoding_defaults import default_beam
 from regard.verbs.generation.subtitles import subtitles
@@ -24,6 +23,7 @@ from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.load_encoder import refuse_other_labels
 from regard.verbs.shared.model_loading import model_that
+from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.shows_model import ShowsModel
 from regard.verbs.shared.suggested_recipes import needs_model
@@ -133,9 +133,7 @@ class FrameTranscriber:
 
 
 @needs_model
-@checked
-@keyword_fields
-@unchanged_threads()
+@python_call
 def transcribe(
     input: str | Path | Sequence[Recording],
     *,

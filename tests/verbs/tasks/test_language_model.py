@@ -18,7 +18,8 @@ from regard.models.decoder_only import DecoderOnlyConfig
 from regard.verbs.generate import generate
 from regard.verbs.shared.settings import recipe_from
 from regard.verbs.tasks import language_model
-from regard.verbs.tasks.language_model import LanguageModel, TextScore, score_stream
+from regard.verbs.tasks.language_model import LanguageModel
+from regard.verbs.tasks.text_score import TextScore, score_stream
 from regard.verbs.train import train
 from regard.weights.model_folder import load_model
 

@@ -1,11 +1,12 @@
 """Links each token of a translation to a source token, by the model's attention to the source."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.inspection.alignment import align_by_best_layer
 from regard.models.sequence_to_sequence import SequenceToSequence
+from regard.verbs.generation.kept_texts import UNMOVED, Moved
 from regard.verbs.generation.text_parts import CharacterStream
 
 Span = tuple[int, int]
@@ -31,6 +32,14 @@ class TokenAlignment:
             for one, other in self.links
             if one < len(self.source_spans) and other < len(self.target_spans)
         ]
+
+    def moved(self, target: Moved, source: Moved = UNMOVED) -> "TokenAlignment":
+        """The alignment with the places of both texts in others."""
+        return replace(
+            self,
+            source_spans=tuple(map(source.span, self.source_spans)),
+            target_spans=tuple(map(target.span, self.target_spans)),
+        )
 
 
 def token_alignment(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 from regard.data.tokenizer import Tokenizer, TokenizerPair
 from regard.data.tokenizer_file import tokenizer_kind
@@ -10,8 +9,8 @@ from regard.decoding.word_borders import joins
 from regard.errors import ConfigError
 from regard.inspection.alignment import align_by_best_layer, source_attentions
 from regard.models.sequence_to_sequence import SequenceToSequence
-from regard.verbs.generation.alignments import Span, TokenAlignment, token_spans
-from regard.verbs.generation.kept_texts import Moved
+from regard.verbs.generation.alignments import Span, token_spans
+from regard.verbs.generation.kept_texts import UNMOVED, Moved
 from regard.verbs.generation.sources import SourceEncoder
 
 WITHOUT_UNKNOWN = ("bytes", "bytebpe")  # kinds of tokenisers that have tokens for any text
@@ -37,10 +36,10 @@ class CopiedWords:
         """
         target = self._tokenizers.target
         if target.unk_id not in ids:
-            return text, Moved(())
+            return text, UNMOVED
         words = [_word(piece.strip(), span) for span in self._sources.spans_of(piece)]
         if not any(words):
-            return text, Moved(())
+            return text, UNMOVED
         src_ids = self._sources.ids_of(piece)
         alignment = align_by_best_layer(self._model, src_ids, ids, bos_id=target.bos_id, eos_id=target.eos_id)
         replaced, place, moved = "", 0, list[tuple[Span, Span]]()
@@ -55,13 +54,6 @@ class CopiedWords:
             moved.append(((begin, end), (len(replaced), len(replaced) + len(word))))
             replaced, place = replaced + word, end
         return replaced + text[place:], Moved(tuple(moved))
-
-    @staticmethod
-    def moved(alignment: TokenAlignment | None, places: Moved) -> TokenAlignment | None:
-        """The alignment of a translation as that of the text with source words."""
-        if alignment is None:
-            return None
-        return replace(alignment, target_spans=tuple(map(places.span, alignment.target_spans)))
 
 
 def _writes_unknown(tokenizer: Tokenizer) -> bool:

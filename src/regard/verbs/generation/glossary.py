@@ -16,8 +16,8 @@ from pathlib import Path
 
 from regard import console
 from regard.counted import counted
+from regard.data.column_names import LANGUAGE_CODES
 from regard.data.files import read_lines
-from regard.data.tables import LANGUAGE_CODES
 from regard.decoding.word_borders import joins
 from regard.errors import DataError
 

@@ -13,7 +13,6 @@ from regard.verbs.generation.candidates import TranslationCandidate, as_one
 from regard.verbs.generation.kept_texts import (
     PLACEHOLDERS,
     HiddenText,
-    Moved,
     TextHider,
     has_words,
     patterns_of,
@@ -139,24 +138,15 @@ def restored_translation(hidden: HiddenText, translation: Translation) -> Transl
         return None
     source = hidden.moved()
     candidates = [
-        replace(each, text=restored[0], alignment=_moved(each.alignment, source, restored[1]))
+        replace(
+            each, text=restored[0], alignment=each.alignment and each.alignment.moved(restored[1], source)
+        )
         for each in translation.candidates
         if (restored := hidden.restored(each.text)) is not None
     ]
     if not candidates:
         return None
     return replace(translation, source=hidden.source, candidates=tuple(candidates))
-
-
-def _moved(alignment: TokenAlignment | None, source: Moved, target: Moved) -> TokenAlignment | None:
-    """The alignment with the places of both texts as they are written."""
-    if alignment is None:
-        return None
-    return replace(
-        alignment,
-        source_spans=tuple(map(source.span, alignment.source_spans)),
-        target_spans=tuple(map(target.span, alignment.target_spans)),
-    )
 
 
 def joined_translation(hidden: HiddenText, answer: Translation, found: Sequence[Translation]) -> Translation:

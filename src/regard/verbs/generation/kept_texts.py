@@ -89,6 +89,9 @@ class Moved:
         return self(span[0]), self(span[1])
 
 
+UNMOVED = Moved(())
+
+
 @dataclass(frozen=True)
 class HiddenText:
     """A text with stand-ins for what is kept; `source` is the text as it was written."""

@@ -89,7 +89,8 @@ class TranslationBuilder:
         if self._copies is not None:
             for place, each in enumerate(found):
                 texts[place], moved = self._copies.text(piece, each.ids, texts[place])
-                alignments[place] = self._copies.moved(alignments[place], moved)
+                alignment = alignments[place]
+                alignments[place] = alignment and alignment.moved(moved)
         return [
             TranslationCandidate(
                 text=text,

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from regard.data.column_names import LABEL_NAMES, is_number
 from regard.data.image_files import has_image_name
-from regard.data.tables import LABEL_NAMES, MAX_CLASSES, MAX_LABEL_LENGTH, Table, is_number
+from regard.data.tables import MAX_CLASSES, MAX_LABEL_LENGTH, Table
 
 SAMPLED_RECORDS = 20_000  # at the beginning of a table
 _FORMATTED = re.compile(  # 1,007.50 and $ 5 and 12 %: numbers that `float` does not read

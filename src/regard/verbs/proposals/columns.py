@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.counted import counted
-from regard.data.tables import (
+from regard.data.column_names import (
     LABEL_NAMES,
     LANGUAGE_CODES,
     OTHER_NAMES,
     SOURCE_NAMES,
     TARGET_NAMES,
     TEXT_NAMES,
-    Table,
 )
+from regard.data.tables import Table
 from regard.errors import DataError
 from regard.verbs.proposals.column_statistics import CellKind, Column, columns_of
 from regard.verbs.proposals.questions import answered_questions

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from regard.counted import counted
-from regard.data.tables import Table, format_of, is_number, one_line, open_table
+from regard.data.column_names import is_number
+from regard.data.tables import Table, format_of, one_line, open_table
 from regard.errors import DataError, did_you_mean
 from regard.verbs.proposals.column_statistics import is_missing
 from regard.verbs.proposals.input_files import InputFiles, path_of

@@ -55,7 +55,8 @@ class ProblemList:
             while some := list(itertools.islice(rest, PAIRS_AT_ONCE)):
                 for pair, problems in zip(some, self._checks.problems(some), strict=True):
                     if problems:
-                        file.write("\t".join(map(_cell, _row(pair, problems))) + "\n")
+                        cells = str(pair.line), ", ".join(problems), pair.source, pair.target
+                        file.write("\t".join(map(_cell, cells)) + "\n")
                     for problem, side in problems.items():
                         self.found[problem].add(pair.line, side)
                     yield pair, next(iter(problems), None)
@@ -81,10 +82,6 @@ class ProblemList:
         else:
             what = "--clean leaves these pairs out"
         yield f"{what}: {data / PROBLEMS} has each with its line number ({found})"
-
-
-def _row(pair: Pair, problems: Iterable[LineProblem]) -> Iterator[str]:
-    yield from (str(pair.line), ", ".join(problems), pair.source, pair.target)
 
 
 def _cell(text: str) -> str:

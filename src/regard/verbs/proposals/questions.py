@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.tables import ANSWER_NAMES, LABEL_NAMES, QUESTION_NAMES, TARGET_NAMES
+from regard.data.column_names import ANSWER_NAMES, LABEL_NAMES, QUESTION_NAMES, TARGET_NAMES
 from regard.errors import DataError
 from regard.verbs.proposals.column_statistics import Column
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.data.tables import (
+from regard.data.column_names import (
     ANSWER_NAMES,
     LABEL_NAMES,
     OTHER_NAMES,

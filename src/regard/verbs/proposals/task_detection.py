@@ -7,16 +7,8 @@ from typing import Literal, get_args
 
 from regard.counted import counted
 from regard.data.chats import MESSAGES, refuse_chats
-from regard.data.tables import (
-    LABEL_NAMES,
-    SUFFIXES,
-    WORD_LIST_NAMES,
-    Table,
-    format_of,
-    list_keys,
-    open_table,
-    refused_lists,
-)
+from regard.data.column_names import LABEL_NAMES, WORD_LIST_NAMES
+from regard.data.tables import SUFFIXES, Table, format_of, list_keys, open_table, refused_lists
 from regard.data.word_columns import word_format
 from regard.errors import DataError, RecipeError, did_you_mean
 from regard.verbs.proposals.columns import roles_of

@@ -77,9 +77,8 @@ def chunks(lines: Iterable[Line], size: int = CHUNK_LINES) -> Iterator[list[Line
     return iter(lambda: list(islice(lines, size)), [])
 
 
-def numbered(chunks: Iterable[Sequence[Line]]) -> Iterator[tuple[int, Sequence[Line]]]:
-    """Each chunk with the number of its first line, from 1."""
-    first = 1
+def numbered(chunks: Iterable[Sequence[Line]], first: int = 1) -> Iterator[tuple[int, Sequence[Line]]]:
+    """Each chunk with the number of its first line, from `first`."""
     for chunk in chunks:
         yield first, chunk
         first += len(chunk)

@@ -134,6 +134,12 @@ def with_init(table: Mapping[str, Any], init: str | Path | None, base: Path | No
     return {**table, "model": {**others, "init": str(path)}}
 
 
+def with_overrides(source: RecipeFile, overrides: Sequence[str]) -> RecipeFile:
+    """The recipe with other settings, also in its text."""
+    table = apply_overrides(source.table, overrides)
+    return recipe_from(table, with_settings(source.text, table), source.base, source.recipe.name)
+
+
 def recipe_from(table: Mapping[str, Any], text: str, base: Path, where: str) -> RecipeFile:
     try:
         recipe = read(_recipe_class(table), table)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.recipe import type_description
+from regard.verbs.shared import recipe_text
 
 DEFAULT = re.compile(r"\s*\[default: [^\]]*\]")  # of an option; a recipe may have another
 SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`\"])")
@@ -106,13 +107,7 @@ def toml(value: Any) -> str:
     """A value as TOML writes it; None is a key that is left out."""
     if value is None:
         return "not set"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(toml, value))}]"
-    return "{}" if value == {} or dataclasses.is_dataclass(value) else str(value)
+    return "{}" if value == {} or dataclasses.is_dataclass(value) else recipe_text.toml(value)
 
 
 @functools.cache

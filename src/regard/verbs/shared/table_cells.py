@@ -5,17 +5,9 @@ from pathlib import Path
 
 from regard import console
 from regard.counted import counted
+from regard.data.column_names import LABEL_NAMES, SOURCE_NAMES, TARGET_NAMES
 from regard.data.files import locate
-from regard.data.tables import (
-    LABEL_NAMES,
-    SOURCE_NAMES,
-    TARGET_NAMES,
-    Record,
-    Table,
-    format_of,
-    one_line,
-    open_table,
-)
+from regard.data.tables import Record, Table, format_of, one_line, open_table
 from regard.errors import DataError, UserError
 from regard.verbs.proposals.columns import roles_of
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -14,11 +13,10 @@ from regard.data.labelled import LabelledSettings, LabelSet, class_weights, clas
 from regard.data.loader import Loader
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import RecipeError
 from regard.evaluation.classification import accuracy, confusion, macro_f1, table_interval
 from regard.evaluation.proportion import wilson_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import Score, version_fact
 from regard.training.collapse import target_entropy
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
@@ -31,9 +29,10 @@ from regard.verbs.tasks.labelled_texts import (
     read_test_pairs,
     separate_validation,
 )
-from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, settings_of_test_data
 from regard.verbs.tasks.text import (
+    TextRecipe,
     WordDropoutSettings,
     encoder_config,
     load_or_train_tokenizer,
@@ -76,21 +75,12 @@ class LabelledDataSettings(OptionalValidation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationRecipe(Recipe):
+class ClassificationRecipe(TextRecipe):
     """Recipe of a text classifier: data, tokeniser, model, training."""
 
-    model_kind: ClassVar[str] = "encoder_only"
+    measured: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
     task: ClassificationSettings
     data: LabelledDataSettings
-    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_target_settings(self.tokenizer)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy", "macro_f1")
 
 
 class Classification(LabelledTextTask):
@@ -165,14 +155,14 @@ def class_test_scores(table: np.ndarray, examples: str) -> list[Score]:
         value=100 * accuracy(table),
         low=100 * low,
         high=100 * high,
-        signature=f"{examples}|interval:wilson|version:regard {version('regard')}",
+        signature=f"{examples}|interval:wilson|{version_fact()}",
     )
     f1_score = Score(
         name="macro-F1",
         value=100 * macro_f1(table),
         low=100 * f1_low,
         high=100 * f1_high,
-        signature=f"{examples}|classes:{len(table)}|bs:1000|seed:12345|version:regard {version('regard')}",
+        signature=f"{examples}|classes:{len(table)}|bs:1000|seed:12345|{version_fact()}",
     )
     return [accuracy_score, f1_score]
 

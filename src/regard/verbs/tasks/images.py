@@ -90,13 +90,10 @@ class ImagesRecipe(Recipe):
 
     model_kind: ClassVar[str] = "vision"
     cuts_texts: ClassVar[bool] = False
+    measured: ClassVar[tuple[str, ...]] = ("accuracy",)
     task: ImagesSettings
     data: ImagesDataSettings
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy",)
 
 
 class ImageClassification(Task):

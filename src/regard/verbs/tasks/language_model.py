@@ -2,15 +2,11 @@
 
 import dataclasses
 import itertools
-import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
-
-import torch
 
 from regard.counted import counted
 from regard.data.corpus_mixture import Mixture, chosen_mixture, described, names_of
@@ -22,12 +18,11 @@ from regard.data.mixed_texts import MixedRows, MixedWindows
 from regard.data.token_stream import TokenStream, parts, some_documents, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_training import TokenizerSettings, refuse_lost_spaces, refuse_target_settings
-from regard.data.windows import PackedExamples, WindowExamples, scoring_batches
+from regard.data.windows import PackedExamples, WindowExamples
 from regard.decoding.continuation import ContinuationSettings
 from regard.decoding.controls import CONTROLS_BY_NAME
 from regard.errors import RecipeError
-from regard.evaluation.classification import bootstrap_interval
-from regard.evaluation.score import FineScore, Score
+from regard.evaluation.score import FineScore, Score, version_fact
 from regard.models.decoder_only import DecoderOnly, DecoderOnlyConfig
 from regard.recipe import read
 from regard.training.collapse import target_entropy
@@ -46,6 +41,7 @@ from regard.verbs.tasks.task import (
     settings_of_test_data,
 )
 from regard.verbs.tasks.text import load_or_train_tokenizer
+from regard.verbs.tasks.text_score import TextScore, score_stream
 from regard.verbs.tasks.tokenised_corpus import TokenisedCorpus, open_tokens, refuse_two_corpora
 from regard.verbs.tasks.validation_split import PART_NAMES, settings_by_part
 from regard.verbs.training_run.data_checks import refuse_other_data
@@ -53,7 +49,6 @@ from regard.weights.folder import find_folder, verify_folder
 from regard.weights.model_folder import LoadedModel
 from regard.weights.strict_json import json_bytes
 
-MIN_BATCHES = 30  # that resampling needs; with fewer, intervals are too narrow
 GENERATION = "generation.json"
 DRY_RUN_CHARACTERS = {"train": 200_000, "valid": 4000, "test": 4000}
 
@@ -167,74 +162,6 @@ class LanguageModelRecipe(Recipe):
         return self.task.block // 2 if context is None else context
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextScore:
-    """The likelihood of a text, each of its tokens predicted once."""
-
-    batches: Sequence[tuple[float, int]]  # of each: nats, tokens (special ones included)
-    characters: int
-    bytes: int
-    apart: bool = False  # True if windows stay inside documents
-
-    @property
-    def nll(self) -> float:
-        """The negative log-likelihood of all tokens, in nats."""
-        total = 0.0
-        for nll, _ in self.batches:  # as `sum` does before Python 3.12, bit for bit
-            total += nll
-        return total
-
-    @property
-    def tokens(self) -> int:
-        """How many tokens were predicted, special ones included."""
-        return sum(tokens for _, tokens in self.batches)
-
-    def metrics(self) -> dict[str, float]:
-        """`loss` in nats per token; bits per character and byte of the text as it was before tokenisation."""
-        return self._metrics(self.nll)
-
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95 % bootstrap interval of each metric, resampling batches of neighbouring windows.
-
-        Empty if there are few, or if each batch has documents of one length, which are no sample of the text.
-        """
-        if len(self.batches) < MIN_BATCHES or self.apart:
-            return {}
-        nats, tokens = [nll for nll, _ in self.batches], [tokens for _, tokens in self.batches]
-        low, high = (self._metrics(each * self.tokens) for each in bootstrap_interval(nats, tokens))
-        return {name: (low[name], high[name]) for name in low}
-
-    def _metrics(self, nll: float) -> dict[str, float]:
-        return {
-            "loss": nll / self.tokens,
-            "perplexity": math.exp(min(nll / self.tokens, 700.0)),
-            "bits_per_character": nll / math.log(2) / self.characters,
-            "bits_per_byte": nll / math.log(2) / self.bytes,
-        }
-
-
-def score_stream(
-    model: DecoderOnly, stream: TokenStream, *, block: int, context: int, apart: bool, batch_tokens: int
-) -> TextScore:
-    """The negative log-likelihood of a whole text, each token predicted exactly once.
-
-    A window of `block` tokens moves over the text in steps of `block` - `context`. Only tokens that are new
-    in a window are predicted, so each has at least `context` tokens before it, except in the first window.
-    In a text without special tokens the first token is not predicted. The ends of documents are predicted
-    as other tokens are, and count as no character.
-    """
-    objective, found = NextToken(), list[tuple[float, int]]()
-    batches = scoring_batches(
-        stream, block, context=context, separate_documents=apart, batch_tokens=batch_tokens
-    )
-    with torch.no_grad():
-        for batch in batches:
-            loss = objective(model, batch.to(model.device))
-            found.append((float(loss.nll.double()), loss.num_targets))
-    report = stream.report
-    return TextScore(batches=found, characters=report.characters, bytes=report.bytes, apart=apart)
-
-
 class LanguageModel(Task):
     """Training, validation and test text as streams of tokens."""
 
@@ -320,7 +247,7 @@ def _scores(score: TextScore, stream: TokenStream, recipe: LanguageModelRecipe) 
     intervals = score.intervals()
     if intervals:
         signature += f"|interval:bootstrap of {len(score.batches)} batches"
-    signature += f"|version:regard {version('regard')}"
+    signature += f"|{version_fact()}"
     none = (None, None)
     return [
         (Score if name == "perplexity" else FineScore)(

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -28,17 +27,18 @@ from regard.data.mixed_texts import MixedTexts
 from regard.data.texts import EncodedText, TextExamples, apply_noise, encoded_text
 from regard.data.tokenizer import Tokenizer
 from regard.data.tokenizer_file import SPECIALS
-from regard.data.tokenizer_training import WITHOUT_WORDS, TokenizerSettings, refuse_target_settings
+from regard.data.tokenizer_training import WITHOUT_WORDS
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
-from regard.evaluation.score import FineScore, Score
+from regard.evaluation.score import FineScore, Score, version_fact
 from regard.models.encoder_only import EncoderOnly
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
-from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, Task, settings_of_test_data
 from regard.verbs.tasks.text import (
     Encode,
+    TextRecipe,
     encoder_config,
     load_or_train_tokenizer,
     max_text_tokens,
@@ -85,21 +85,12 @@ class MaskedDataSettings(ValidationSplit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedLanguageModelRecipe(Recipe):
+class MaskedLanguageModelRecipe(TextRecipe):
     """Recipe of a masked language model: data, tokeniser, model, training."""
 
-    model_kind: ClassVar[str] = "encoder_only"
+    measured: ClassVar[tuple[str, ...]] = ("accuracy",)
     task: MaskedLanguageModelSettings
     data: MaskedDataSettings
-    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_target_settings(self.tokenizer)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy",)
 
 
 class MaskedLanguageModel(Task):
@@ -222,7 +213,7 @@ def _evaluate(
     low, high = bootstrap_interval(correct, totals)
     unit = "word" if recipe.task.whole_words else "token"
     examples = f"hidden:{sum(totals)}|texts:{len(totals)}|share:{recipe.task.share}|by:{unit}"
-    signature = f"{examples}|seed:{recipe.training.seed}|version:regard {version('regard')}"
+    signature = f"{examples}|seed:{recipe.training.seed}|{version_fact()}"
     without_interval = {"low": None, "high": None, "signature": signature}
     accuracy = Score(
         name="masked accuracy",

@@ -52,12 +52,9 @@ class NodesRecipe(Recipe):
     model_kind: ClassVar[str] = "gat"
     cuts_texts: ClassVar[bool] = False
     other_model_kinds: ClassVar[bool] = True
+    measured: ClassVar[tuple[str, ...]] = ("accuracy",)
     task: NodesSettings
     data: GraphSettings
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy",)
 
 
 class NodeClassification(Task):

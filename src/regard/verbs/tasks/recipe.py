@@ -20,6 +20,7 @@ class Recipe:
     other_model_kinds: ClassVar[bool] = False  # True if the task can train other kinds than `model_kind`
     predicts_classes: ClassVar[bool] = True  # or tokens: what R-Drop compares
     cuts_texts: ClassVar[bool] = True  # by `batches.max_tokens`
+    measured: ClassVar[tuple[str, ...]] = ()  # by validation, besides the loss
     name: str  # the name of the run, and of its folder in runs/
     description: str = ""  # a line for lists of recipes and the model card
     card: str = ""  # text for the model card: licence and attribution of the data, limits
@@ -31,7 +32,7 @@ class Recipe:
     @property
     def metric_names(self) -> tuple[str, ...]:
         """The metrics of a validation besides the loss; `training.best_metric` is one of them or the loss."""
-        return ()
+        return self.measured
 
     @property
     def chosen_model_kind(self) -> str:

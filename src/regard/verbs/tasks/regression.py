@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -15,7 +14,6 @@ from regard.data.corpus import LinePolicy
 from regard.data.labelled import LabelledSettings, numeric_labels
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.errors import DataError
 from regard.evaluation.regression import (
     correlation,
@@ -25,7 +23,7 @@ from regard.evaluation.regression import (
     rank_correlation,
     root_mean_squared_error,
 )
-from regard.evaluation.score import FineScore, Score
+from regard.evaluation.score import FineScore, Score, version_fact
 from regard.training.objective import Objective, SquaredError
 from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.tasks.labelled_texts import (
@@ -37,9 +35,10 @@ from regard.verbs.tasks.labelled_texts import (
     read_test_pairs,
     separate_validation,
 )
-from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.task import HeldOutData, Say, ScoreReport, settings_of_test_data
 from regard.verbs.tasks.text import (
+    TextRecipe,
     WordDropoutSettings,
     encoder_config,
     load_or_train_tokenizer,
@@ -69,22 +68,13 @@ class RegressionDataSettings(OptionalValidation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionRecipe(Recipe):
+class RegressionRecipe(TextRecipe):
     """Recipe of a text regression: data, tokeniser, model, training."""
 
-    model_kind: ClassVar[str] = "encoder_only"
     predicts_classes: ClassVar[bool] = False
+    measured: ClassVar[tuple[str, ...]] = ("mean_absolute_error",)
     task: RegressionSettings
     data: RegressionDataSettings
-    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_target_settings(self.tokenizer)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("mean_absolute_error",)
 
 
 class Regression(LabelledTextTask):
@@ -131,7 +121,7 @@ def _predictions_and_labels(
 
 def _evaluate(model: Any, texts: Sequence[EncodedText], pad_id: int) -> ScoreReport:
     predictions, labels = _predictions_and_labels(model, texts, pad_id)
-    signature = f"texts:{len(labels)}|interval:bootstrap|version:regard {version('regard')}"
+    signature = f"texts:{len(labels)}|interval:bootstrap|{version_fact()}"
     metrics = {
         "mean absolute error": mean_absolute_error,
         "root mean squared error": root_mean_squared_error,

@@ -1,7 +1,7 @@
 """Tagging: a label for each word, such as its part of speech, learned from CoNLL-U files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
@@ -14,18 +14,18 @@ from regard.data.labelled import LabelSet, split
 from regard.data.tagged import encode_word, tagged_texts, word_prefix
 from regard.data.texts import EncodedText
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import TokenizerSettings, refuse_target_settings
 from regard.data.word_columns import LABEL_COLUMN, read_words, word_format
 from regard.errors import DataError, RecipeError
 from regard.evaluation.entities import are_entity_labels
 from regard.evaluation.score import Score
 from regard.training.objective import LabelCrossEntropy, Objective
 from regard.verbs.shared.load_encoder import encoder_that
-from regard.verbs.tasks.recipe import Recipe, RecipeFile
+from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.tasks.tagging_scores import evaluate_tags, validation_scores
 from regard.verbs.tasks.task import HeldOutData, Say, Task, settings_of_test_data
 from regard.verbs.tasks.text import (
     Encode,
+    TextRecipe,
     WordDropoutSettings,
     encoder_config,
     load_or_train_tokenizer,
@@ -67,21 +67,12 @@ class TaggedDataSettings(OptionalValidation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggingRecipe(Recipe):
+class TaggingRecipe(TextRecipe):
     """Recipe of a tagger: data, tokeniser, model, training."""
 
-    model_kind: ClassVar[str] = "encoder_only"
+    measured: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "entity_f1")
     task: TaggingSettings
     data: TaggedDataSettings
-    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        refuse_target_settings(self.tokenizer)
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("accuracy", "macro_f1", "entity_f1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ A label that is not in the training data (IGNORED) is never predicted, so its wo
 """
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from regard.evaluation.entities import (
     entity_scores,
     entity_type_scores,
 )
-from regard.evaluation.score import Score
+from regard.evaluation.score import Score, version_fact
 from regard.verbs.tasks.task import ScoreReport
 from regard.verbs.tasks.text import predictions_and_labels
 
@@ -94,7 +93,7 @@ def _score(name: str, value: float, interval: tuple[float, float], facts: str) -
         value=100 * value,
         low=100 * interval[0],
         high=100 * interval[1],
-        signature=f"{facts}|bs:{RESAMPLES}|seed:{SEED}|version:regard {version('regard')}",
+        signature=f"{facts}|bs:{RESAMPLES}|seed:{SEED}|{version_fact()}",
     )
 
 

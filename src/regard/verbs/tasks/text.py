@@ -1,10 +1,10 @@
 """What tasks over texts share: the run's tokeniser, an encoder with a head, its predictions."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -16,7 +16,12 @@ from regard.data.noise import SampledTokenizer, derive_seed
 from regard.data.tagged import Encode
 from regard.data.texts import EncodedText, TextExamples, length_sorted_batches
 from regard.data.tokenizer import Tokenizer
-from regard.data.tokenizer_training import WHOLE_WORDS, TokenizerSettings, train_tokenizer
+from regard.data.tokenizer_training import (
+    WHOLE_WORDS,
+    TokenizerSettings,
+    refuse_target_settings,
+    train_tokenizer,
+)
 from regard.errors import RecipeError
 from regard.models.encoder_only import EncoderOnly, EncoderOnlyConfig
 from regard.verbs.tasks.pretrained_tokenizers import pretrained_tokenizers
@@ -39,6 +44,20 @@ class WordDropoutSettings:
             raise RecipeError(
                 f"word_dropout must be 0 or more and below 1, not {self.word_dropout}", "0.1 masks a tenth"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe(Recipe):
+    """Recipe of a task in which an encoder reads texts."""
+
+    model_kind: ClassVar[str] = "encoder_only"
+    task: Any
+    data: Any
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse_target_settings(self.tokenizer)
 
 
 def load_or_train_tokenizer(

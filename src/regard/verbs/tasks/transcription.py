@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
@@ -27,7 +26,7 @@ from regard.decoding.control_fields import Beam, BeamSize
 from regard.decoding.ctc import alignment_search
 from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import bootstrap_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import Score, version_fact
 from regard.evaluation.sequences import edit_distance
 from regard.models.conformer import Conformer, ConformerConfig
 from regard.training.ctc import TemporalClassification
@@ -74,13 +73,10 @@ class TranscriptionRecipe(Recipe):
     model_kind: ClassVar[str] = "conformer"
     cuts_texts: ClassVar[bool] = False
     predicts_classes: ClassVar[bool] = False
+    measured: ClassVar[tuple[str, ...]] = ("label_error_rate",)
     task: TranscriptionTaskSettings
     data: TranscriptionDataSettings
     decoding: Beam = field(default_factory=Beam)  # of 1: the most probable alignment
-
-    @property
-    def metric_names(self) -> tuple[str, ...]:
-        return ("label_error_rate",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,8 +134,7 @@ def _evaluate(
         value=100 * sum(edits) / sum(lengths),
         low=100 * low,
         high=100 * high,
-        signature=f"recordings:{len(edits)}|labels:{sum(lengths)}|beam:{beam.width}|bs:1000"
-        f"|version:regard {version('regard')}",
+        signature=f"recordings:{len(edits)}|labels:{sum(lengths)}|beam:{beam.width}|bs:1000|{version_fact()}",
     )
     return ScoreReport(scores=[score])
 

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Literal
 
 import torch
@@ -20,7 +19,7 @@ from regard.errors import DataError, RecipeError
 from regard.evaluation.classification import SEED, bootstrap_interval
 from regard.evaluation.line_pairs import References
 from regard.evaluation.proportion import wilson_interval
-from regard.evaluation.score import Score
+from regard.evaluation.score import Score, version_fact
 from regard.evaluation.sequences import exact_matches, word_edits
 from regard.evaluation.tokenizers import Tokenize
 from regard.evaluation.translation import corpus_scores
@@ -222,7 +221,7 @@ def _exact_match(texts: list[str], references: References, examples: str, bootst
         value=100 * matches / len(texts),
         low=100 * low if bootstrap else None,
         high=100 * high if bootstrap else None,
-        signature=f"{examples}{method}|version:regard {version('regard')}",
+        signature=f"{examples}{method}|{version_fact()}",
     )
 
 
@@ -239,8 +238,7 @@ def _error_rate(texts: list[str], references: References, examples: str, bootstr
         value=100 * sum(edits) / max(sum(lengths), 1),
         low=low,
         high=high,
-        signature=f"{examples}|unit:word between spaces|words:{sum(lengths)}{method}"
-        f"|version:regard {version('regard')}",
+        signature=f"{examples}|unit:word between spaces|words:{sum(lengths)}{method}|{version_fact()}",
     )
 
 

@@ -1,11 +1,8 @@
 """The factor of `kind = "noam"` where a recipe gives none: 1, but 0.001 in runs from before it was 1."""
 
-import dataclasses
-
-from regard.recipe import apply_overrides
 from regard.training.schedule import FORMER_FACTOR, PAPER_FACTOR, former_factor_note
-from regard.verbs.shared.recipe_text import with_settings
 from regard.verbs.shared.run_recipe import RATE, recorded, records_no_factor
+from regard.verbs.shared.settings import with_overrides
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 
@@ -28,14 +25,4 @@ def with_factor(run: RunFolder, source: RecipeFile) -> tuple[RecipeFile, str | N
     if schedule.learning_rate is not None:
         return source, note if is_unrecorded and schedule.learning_rate == FORMER_FACTOR else None
     factor = FORMER_FACTOR if has_former else PAPER_FACTOR
-    table = apply_overrides(source.table, [f"{RATE}={factor}"])
-    given = dataclasses.replace(
-        source.recipe.training, schedule=dataclasses.replace(schedule, learning_rate=factor)
-    )
-    found = dataclasses.replace(
-        source,
-        recipe=dataclasses.replace(source.recipe, training=given),
-        table=table,
-        text=with_settings(source.text, table),
-    )
-    return found, note if has_former else None
+    return with_overrides(source, [f"{RATE}={factor}"]), note if has_former else None

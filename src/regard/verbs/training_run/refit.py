@@ -4,15 +4,12 @@ The first run is validated, so its scores say how good such a model is. The seco
 gives the model of the run. It is a run of its own in RUN/refit, whose model then replaces RUN/best.
 """
 
-import copy
 import shlex
 from pathlib import Path
-from typing import Any
 
 from regard.errors import FolderError, RunError, Stopped
-from regard.verbs.shared.recipe_text import with_settings
 from regard.verbs.shared.run_recipe import RECIPE
-from regard.verbs.shared.settings import recipe_from
+from regard.verbs.shared.settings import with_overrides
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.verbs.training_run.product_choice import PRODUCTS
 from regard.verbs.training_run.thread_choice import THREADS
@@ -21,10 +18,7 @@ from regard.weights.checkpoint import REFIT, RESOLVED, RunFolder
 
 def refit_recipe(source: RecipeFile) -> RecipeFile:
     """The recipe of the second run: all examples are trained on, and nothing is validated."""
-    table: dict[str, Any] = copy.deepcopy(source.table)
-    table["data"]["train_on_valid"] = True
-    table["training"]["refit"] = False
-    return recipe_from(table, with_settings(source.text, table), source.base, source.recipe.name)
+    return with_overrides(source, ["data.train_on_valid=true", "training.refit=false"])
 
 
 def copy_measured(run: RunFolder, second: RunFolder) -> None:

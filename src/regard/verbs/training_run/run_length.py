@@ -1,11 +1,7 @@
 """Resuming a run that becomes longer or shorter (`training.max_steps`)."""
 
-import dataclasses
-
 from regard.errors import FolderError
-from regard.recipe import apply_overrides
-from regard.verbs.shared.recipe_text import with_settings
-from regard.verbs.shared.settings import load_run
+from regard.verbs.shared.settings import load_run, with_overrides
 from regard.verbs.tasks.recipe import RecipeFile
 from regard.weights.checkpoint import RESOLVED, RunFolder
 
@@ -23,15 +19,8 @@ def with_own_length(run: RunFolder, source: RecipeFile) -> tuple[RecipeFile, str
     given, own = source.recipe.training.max_steps, load_run(run.path).recipe.training.max_steps
     if given == own or given not in former:
         return source, None
-    table = apply_overrides(source.table, [f"training.max_steps={own}"])
-    training = dataclasses.replace(source.recipe.training, max_steps=own)
     return (
-        dataclasses.replace(
-            source,
-            recipe=dataclasses.replace(source.recipe, training=training),
-            table=table,
-            text=with_settings(source.text, table),
-        ),
+        with_overrides(source, [f"training.max_steps={own}"]),
         f"the run keeps its {own:,} updates, which have replaced the {given:,} of the recipe;"
         " --set training.max_steps=N gives it another length",
     )

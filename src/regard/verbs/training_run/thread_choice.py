@@ -2,17 +2,16 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
-from torch import Tensor
 
 from regard.data.loader import Loader
 from regard.distributed.group import SINGLE
 from regard.distributed.replicated import ReplicatedModel
 from regard.fast.training import fused
 from regard.models.model import Model
+from regard.models.restored import restored
 from regard.training.gradients import Gradients
 from regard.training.objective import Objective
 from regard.training.settings import TrainingSettings
@@ -55,21 +54,8 @@ def measured_threads(model: Model, objective: Objective, loader: Loader, setting
         recompute=settings.recompute_activations,
     )
     batches = itertools.cycle(list(itertools.islice(loader.epoch(), BATCHES)))
-    with torch.random.fork_rng(devices=[]), fused(model), unchanged_buffers(list(model.buffers())):
-        mode = model.training
+    with torch.random.fork_rng(devices=[]), fused(model), restored(model):
         model.train()
         chosen = choose_threads(lambda: gradients([next(batches)], model.zero_grad), most)
-        model.train(mode)
         model.zero_grad()
     return chosen
-
-
-@contextmanager
-def unchanged_buffers(buffers: Sequence[Tensor]) -> Iterator[None]:
-    """A context after which these have their present values, such as the statistics of a batch norm."""
-    before = [buffer.clone() for buffer in buffers]
-    try:
-        yield
-    finally:
-        for buffer, value in zip(buffers, before, strict=True):
-            buffer.copy_(value)

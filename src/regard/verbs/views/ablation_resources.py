@@ -30,10 +30,14 @@ def ablation_resources(recorded: RecordedPass) -> dict[str, ResourceFunction]:
     model = recorded.model
     if isinstance(model, EncoderOnly) and model.config.head not in HEAD_NAMES_WITH_PROBABILITIES:
         return {}
-    found: dict[str, ResourceFunction] = {"ablation": partial(_ablation, recorded)}
+    found: dict[str, ResourceFunction] = {"ablation": lambda: asdict(ablations(recorded.run.forced))}
     if recorded.run.image is not None:  # attribution needs token embeddings
         return found
-    of_method = cache(partial(_attributions, recorded))  # two resources are of one computation
+
+    @cache  # two resources are of one computation
+    def of_method(method: Method) -> Attribution:
+        return attributions(recorded.run.forced, method=method)
+
     return found | {
         "attribution": partial(_attribution, recorded),
         **{
@@ -63,10 +67,6 @@ def operation_counts(recorded: RecordedPass) -> dict[str, float]:
     }
 
 
-def _ablation(recorded: RecordedPass) -> Resource:
-    return asdict(ablations(recorded.run.forced))
-
-
 def _attribution(recorded: RecordedPass) -> Resource:
     columns = next(name for name in ("source", "text", "read") if name in recorded.run.sequences)
     return {
@@ -89,7 +89,3 @@ def _answer_positions(recorded: RecordedPass) -> list[int] | None:
 def _missing(integrated: Attribution) -> Resource:
     assert integrated.missing is not None
     return to_array(integrated.missing)
-
-
-def _attributions(recorded: RecordedPass, method: Method) -> Attribution:
-    return attributions(recorded.run.forced, method=method)

@@ -30,7 +30,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import MAX_TOKENS, LookRequest, refuse_many_tokens
+from regard.verbs.views.request import MAX_TOKENS, LookRequest, refuse_many_tokens, refuse_other_ids
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -141,9 +141,7 @@ class DecoderOnlyReader:
 
     def _from_ids(self, prompt: tuple[int, ...], prefix_ids: tuple[int, ...]) -> ForcedText:
         """The prompt and forced ids in `prefix_ids`, which begins with the prompt's predicted ids."""
-        size = self.tokenizer.vocab_size
-        if any(not 0 <= number < size for number in prefix_ids):
-            raise DataError("prefix_ids has an id outside the vocabulary", f"ids are from 0 to {size - 1}")
+        refuse_other_ids(prefix_ids, self.tokenizer.vocab_size)
         whole = prefix_ids if self.begin_id is not None else (*prompt[:1], *prefix_ids)
         if whole[: len(prompt)] != prompt:  # they replace the prompt
             return ForcedText(prompt=whole, forced=())

@@ -28,7 +28,7 @@ from regard.verbs.views.inspected_run import (
     as_prefix,
     token_sequence,
 )
-from regard.verbs.views.request import LookRequest, refuse_many_tokens
+from regard.verbs.views.request import LookRequest, refuse_many_tokens, refuse_other_ids
 from regard.verbs.views.streaming import ModelLock, is_worth_streaming, stream_tokens
 from regard.weights.model_folder import LoadedModel
 
@@ -113,11 +113,7 @@ class EncoderDecoderReader:
 
     def _prefix(self, request: LookRequest) -> tuple[int, ...]:
         if request.prefix_ids is not None:
-            size = self.target.vocab_size
-            if any(not 0 <= number < size for number in request.prefix_ids):
-                raise DataError(
-                    "prefix_ids has an id outside the vocabulary", f"ids are from 0 to {size - 1}"
-                )
+            refuse_other_ids(request.prefix_ids, self.target.vocab_size)
             return request.prefix_ids
         return tuple(self.target.encode(as_prefix(request.prefix, self.target))) if request.prefix else ()
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.tokenizer import Tokenizer
 from regard.decoding.base_search import Search
 from regard.decoding.control_fields import beam_of
 from regard.decoding.hypothesis import Power, Wu
@@ -85,12 +84,8 @@ def live_tables(loaded: LoadedModel, summary: Mapping[str, Any]) -> tuple[dict[s
         "elsewhere": [name for name in ELSEWHERE if name in summary["resources"]],
         **own,
     }
-    texts = {name: _all_pieces(each) for name, each in sides.items()}
+    texts = {name: pieces(each, range(each.vocab_size)) for name, each in sides.items()}
     return table, {"pieces.json": json_text(texts).encode("utf-8", "surrogatepass"), **files}
-
-
-def _all_pieces(tokenizer: Tokenizer) -> list[str]:
-    return pieces(tokenizer, range(tokenizer.vocab_size))
 
 
 def _translation(loaded: LoadedModel) -> dict[str, Any]:

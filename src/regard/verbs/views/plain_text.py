@@ -77,9 +77,6 @@ def _alignment(summary: dict[str, Any], weights: Any) -> Iterator[str]:
 def _line(*fields: object) -> str:
     """Fields separated by tabs; control characters become spaces."""
     return "\t".join(
-        "".join(_printable(character) for character in str(field).strip(" ")) for field in fields
+        "".join(character if character.isprintable() else " " for character in str(field).strip(" "))
+        for field in fields
     )
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else " "

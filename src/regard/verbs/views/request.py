@@ -1,6 +1,6 @@
 """The request of a look: a text, what is forced of the answer, and what is switched off."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -128,3 +128,9 @@ def refuse_many_tokens(count: int, what: str, maximum: int | None) -> None:
     limit = min(MAX_TOKENS, MAX_TOKENS if maximum is None else maximum)
     if count > limit:
         raise DataError(f"{what} has {count} tokens, more than {limit}", f"shorten it to {limit} tokens")
+
+
+def refuse_other_ids(prefix_ids: Sequence[int], size: int) -> None:
+    """Raise a DataError for an id outside a vocabulary of this size."""
+    if any(not 0 <= number < size for number in prefix_ids):
+        raise DataError("prefix_ids has an id outside the vocabulary", f"ids are from 0 to {size - 1}")

@@ -20,7 +20,7 @@ NAMED_KEYS = 10  # of those that are left out
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslatedTable:
+class AnsweredTable:
     """A table of which a column is answered by new ones, `into`, as CSV, TSV or JSON Lines.
 
     A CSV file keeps its delimiter, a record of JSON all that is in it. What is read and not yet written is
@@ -36,7 +36,7 @@ class TranslatedTable:
     @classmethod
     def of(
         cls, file: str | Path, column: str, into: str, kind: TableOutput, more: Sequence[str] = ()
-    ) -> "TranslatedTable":
+    ) -> "AnsweredTable":
         """Open the table in a file; its new columns are `into` and `more`.
 
         A warning names the lists of JSON that become no column.
