@@ -273,6 +273,21 @@ def test_prompt_lookup_proposes_from_the_latest_and_longest_match():
     assert lookup.propose([7, 2, 3, 4, 9, 6, 1, 2, 3, 4], 1) == [9], "three tokens are looked up at most"
 
 
+def test_after_each_step_a_row_has_its_tokens_with_their_log_probabilities():
+    """A stream shows them."""
+    limits, rules = LengthLimits(ratio=0.0, offset=6), (BannedTokens(ids=(0, 1, 2, EOS)),)
+    search, found = guessing(GreedySearch(limits=limits, rules=rules), PromptLookup()), {}
+    stepper = ModelStepper(translating())
+    with torch.no_grad():
+        stepper.start(torch.tensor([[5, 6, EOS]]), torch.tensor([3]))
+        steps = search.steps(stepper, [Request(src_len=2, source=(5, 6))], [found])
+        shown = [rows.taken(0, 0) for rows in steps]
+    assert len(shown) == 6
+    for number, taken in enumerate(shown, start=1):
+        assert [each.token for each in taken] == found[0].ids[:number]
+        assert [each.log_prob for each in taken] == found[0].token_log_probs[:number]
+
+
 def test_at_least_one_token_is_proposed():
     with pytest.raises(ConfigError, match="0 tokens are to be proposed"):
         guessing(WALKS["greedy"], PromptLookup(), 0)

@@ -1,5 +1,6 @@
 """Several steps of a search by one call are those of the search in Python, to the bit."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -151,6 +152,38 @@ def test_most_steps_are_taken_at_once(monkeypatch):
     for search in (GreedySearch(limits=LIMITS), BeamSearch(size=5, limits=LIMITS)):
         at_once, steps = compared(monkeypatch, model, search, [SOURCES[:1]])
         assert at_once > 0.9 * steps
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        BeamSearch(size=5, limits=LIMITS),
+        BeamSearch(size=5, limits=LIMITS, n_best=3),
+        BeamSearch(size=4, limits=LIMITS, early_stopping=True),
+        BeamSearch(size=4, limits=LIMITS, heuristic_stopping=True, length_penalty=Power(alpha=1.0)),
+    ],
+    ids=["beam", "n best", "early", "heuristic"],
+)
+def test_a_beam_after_them_is_what_it_is_after_as_many_steps(monkeypatch, search):
+    """It has the same hypotheses: none that the search has dropped, and none after it has stopped."""
+    beams, step = [], BeamSearch.step
+
+    def recorded(search, rows, *others):
+        beams.append(sorted(map(rows.ids_of, rows.live().tolist())))
+        return step(search, rows, *others)
+
+    monkeypatch.setattr(BeamSearch, "step", recorded)
+    monkeypatch.setattr(steps_at_once, "MOST_STEPS", 3)
+    for source, bias in itertools.product(SOURCES[:2], (0.0, 0.7, 1.5, 3.0)):
+        model = ending(translator(), bias)
+        beams.clear()
+        answers(model, search, [source])
+        at_once = beams[:]
+        with monkeypatch.context() as patch:
+            one_by_one(patch)
+            beams.clear()
+            answers(model, search, [source])
+        assert all(each in beams for each in at_once)
 
 
 def test_greedy_hypotheses_of_a_batch_are_the_same(monkeypatch):
