@@ -203,7 +203,7 @@ def test_logits_must_include_the_end():
 @pytest.mark.parametrize("wrong", [-1, 12])
 def test_an_id_beyond_the_vocabulary_is_named(model, wrong):
     with pytest.raises(DataError, match=f"sentence 2 has the id {wrong}, which is not in") as raised:
-        decode_all(GreedySearch(), model, [[4, 5], [4, wrong]])
+        decode_all(GreedySearch(), model, [[0, 11], [0, 11, wrong]])
     assert raised.value.hint == "ids are from 0 to 11"
     with pytest.raises(DataError, match=f"sentence 1 has the id {wrong}, which is not in"):
         decode_all(GreedySearch(), model, [[4, 5]], prefixes=[[wrong]])

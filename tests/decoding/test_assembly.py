@@ -108,6 +108,14 @@ def test_a_text_that_the_usual_tokens_cannot_spell_is_banned_in_all_others():
         rules_of(Controls(ban=("a",)), MARKS, (), 0, None)
 
 
+def test_white_space_is_banned_where_the_model_has_a_token_for_it():
+    tokenizer, space = Letters(), ord(" ") - 87
+    assert rules_of(Controls(ban=(" ",)), MARKS, (), 0, tokenizer)[1] == BannedPhrases(phrases=((space,),))
+    tokenizer.unk_id = space
+    with pytest.raises(ConfigError, match="ban = ' ': this model has no tokens for it"):
+        rules_of(Controls(ban=(" ",)), MARKS, (), 0, tokenizer)
+
+
 def test_banned_ids_are_forbidden_as_they_are_given():
     for ids in (("5", "7 6"), (5, "7 6")):
         rules = rules_of(Controls(ban_ids=ids), MARKS, (0,), 0, Letters())

@@ -15,6 +15,7 @@ from regard.decoding.rules import (
     NoRepeatNGrams,
     NoRepeatSourceNGrams,
 )
+from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.search import BeamSearch, GreedySearch
 from regard.decoding.step import ModelStepper
 from regard.fast.native import kernels
@@ -35,7 +36,13 @@ RULES = {
         NoRepeatNGrams(size=2),
         NoRepeatSourceNGrams(size=2),
     ),
+    "nothing is left": (
+        BannedTokens(ids=tuple({*range(small_models.VOCAB)} - {3, 9, 12})),
+        NoRepeatNGrams(size=1),
+        MinimumLength(length=9, eos_id=3),
+    ),
 }
+PREFIXES = [(), (7, 8), (9,), ()]
 SEARCHES = [
     GreedySearch(limits=LIMITS),
     BeamSearch(size=4, n_best=3, limits=LIMITS, length_penalty=Power(alpha=1.0)),
@@ -62,7 +69,7 @@ def test_answers_are_those_from_all_logits(monkeypatch, search, rules):
         Counting.given = 0
         if not ranks:
             monkeypatch.setattr(base_search, "names_tokens", lambda rule: False)
-        answers.append(decode_all(search, model, SOURCES, batch_tokens=1000, pad_id=0, eos_id=3))
+        answers.append(decode_all(search, model, SOURCES, prefixes=PREFIXES, batch_tokens=1000))
         assert (Counting.given == 0) == ranks
     for found, expected in zip(*answers, strict=True):
         assert [each.ids for each in found] == [each.ids for each in expected]
@@ -83,3 +90,17 @@ def test_a_rule_that_does_more_than_it_names_gets_all_logits(monkeypatch):
         search = GreedySearch(limits=LIMITS, rules=(rule,))
         [[found]] = decode_all(search, model, SOURCES[:1], batch_tokens=1000, pad_id=0, eos_id=3)
         assert (9 in found.ids) == has_it
+
+
+def test_alternatives_that_are_recorded_change_no_answer():
+    """Fewer than the tokens that are banned."""
+    model, banned = small_models.translator(output_bias=True), tuple(range(4, 25))
+    search = GreedySearch(limits=LIMITS, rules=(BannedTokens(ids=banned),))
+    batch = RunningTranslations(search, model, alternatives=1)
+    tickets, found = batch.add(SOURCES), {}
+    while batch:
+        found |= dict(batch.step())
+    for ticket, [expected] in zip(tickets, decode_all(search, model, SOURCES), strict=True):
+        [hypothesis] = found[ticket]
+        assert hypothesis.ids == expected.ids
+        assert {each[0][0] for each in hypothesis.alternatives} & {*banned}, "else it tests nothing"

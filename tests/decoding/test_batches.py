@@ -4,6 +4,7 @@ import itertools
 import os
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from hypothesis import given
@@ -195,17 +196,56 @@ def test_prefixes_for_other_sources_and_an_empty_window_are_refused():
         next(decode_stream(SEARCHES[0], model, [[5, 6]], window=0))
 
 
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        ([4, 5], "source 1 is 4, not a list"),
+        ([[4], "a b"], "source 2 is 'a b', not a list"),
+        ([torch.zeros(1, 2, dtype=torch.int64)], "source 1 is .*, not a list"),
+        ([[4], [5, 4.5]], "source 2 has 4.5, which is not an id"),
+        ([[True]], "source 1 has True, which is not an id"),
+    ],
+    ids=str,
+)
+def test_what_is_no_list_of_ids_is_refused(monkeypatch, sources, message):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # it would refuse some first
+    with pytest.raises(DataError, match=message):
+        decode_all(SEARCHES[0], model_of(), sources)
+
+
+@pytest.mark.parametrize(
+    ("of_search", "eos_id", "named"),
+    [
+        ({"eos_id": VOCAB}, 3, f"eos_id of the search = {VOCAB} is not in the vocabulary"),
+        ({"bos_id": VOCAB}, 3, f"bos_id of the search = {VOCAB} is not in the vocabulary"),
+        ({}, VOCAB, f"eos_id = {VOCAB} is not in the vocabulary, whose src_vocab_size"),
+    ],
+    ids=str,
+)
+def test_special_tokens_are_in_the_vocabulary(of_search, eos_id, named):
+    last = {"bos_id": VOCAB - 1, "eos_id": VOCAB - 1}
+    assert decode_all(GreedySearch(**COMMON, **last), model_of(), [[4, 5]], eos_id=VOCAB - 1)
+    with pytest.raises(ConfigError, match=named):
+        decode_all(GreedySearch(**COMMON, **of_search), model_of(), [[4, 5]], eos_id=eos_id)
+
+
 def test_no_sources_give_no_hypotheses():
     assert decode_all(SEARCHES[0], model_of(), []) == []
 
 
-def test_a_stream_is_decoded_window_by_window_and_gives_the_same():
+@pytest.mark.parametrize(("window", "read"), [(4, 8), (1, 6)])
+def test_a_stream_is_decoded_window_by_window_and_gives_the_same(window, read):
     model = model_of()
     taken = []
     endless = (taken.append(index) or SOURCES[index % len(SOURCES)] for index in itertools.count())
-    found = list(itertools.islice(decode_stream(SEARCHES[2], model, endless, window=4), 6))
-    assert len(taken) == 8
+    found = list(itertools.islice(decode_stream(SEARCHES[2], model, endless, window=window), 6))
+    assert len(taken) == read
     assert_same(found, decode_all(SEARCHES[2], model, SOURCES)[:6])
+
+
+def test_sources_of_a_stream_are_counted_over_all_windows():
+    with pytest.raises(DataError, match="sentence 6 has the id"):
+        list(decode_stream(SEARCHES[0], model_of(), [*SOURCES[:5], [VOCAB]], window=4))
 
 
 @pytest.mark.parametrize("training", [True, False])

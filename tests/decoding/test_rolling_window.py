@@ -258,13 +258,6 @@ def test_a_prompt_is_read_once_for_all_its_samples(monkeypatch):
     assert rows == [1]
 
 
-def test_a_cache_has_the_position_at_which_its_window_begins():
-    """By it what is recorded or replaced finds its place in the text."""
-    stepper = prompt_stepper(made(trained_length=7))
-    stepper.start(torch.tensor(texts(10)), torch.tensor([10]))
-    assert {layer.first for layer in stepper.plain().layers} == {RollingWindow(7).start(10)} == {4}
-
-
 def test_a_model_with_a_source_has_no_such_window():
     with pytest.raises(ConfigError, match="max_context = 5 is for a language model") as raised:
         GenerationSettings(max_context=5)

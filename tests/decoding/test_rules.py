@@ -1,9 +1,11 @@
 """What is forbidden is never said; what is not is left as it was."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
@@ -12,6 +14,7 @@ from regard.decoding.rules import (
     SOURCE_PADDING,
     BannedPhrases,
     BannedTokens,
+    ForcedFirstToken,
     GeneratedTokens,
     LengthLimits,
     MinimumLength,
@@ -53,6 +56,7 @@ def test_the_first_n_gram_of_all_may_be_one_to_forbid():
 @given(
     st.integers(1, 3), st.lists(st.lists(st.integers(0, 3), min_size=7, max_size=7), min_size=1, max_size=4)
 )
+@example(3, [[0, 1, 2, 3, 0, 2, 1]])
 def test_a_rule_names_each_token_of_a_row_once_and_only_as_many_as_a_row_has(size, histories):
     generated = GeneratedTokens(torch.tensor(histories))
     rules = (
@@ -67,21 +71,41 @@ def test_a_rule_names_each_token_of_a_row_once_and_only_as_many_as_a_row_has(siz
         assert banned.size(1) == max(map(len, named))
 
 
+@pytest.mark.parametrize("ids", [[], [5]])
+def test_before_there_are_tokens_enough_no_n_gram_is_completed(ids):
+    log_probs, source = torch.zeros(1, 10), np.array([[5, 5, 6]])
+    generated = GeneratedTokens(torch.tensor([ids], dtype=torch.int64), sources=lambda: source)
+    NoRepeatSourceNGrams(size=3)(log_probs, generated)
+    assert not log_probs.isinf().any()
+
+
+def test_no_phrases_name_no_tokens():
+    assert BannedPhrases(phrases=()).banned(GeneratedTokens(torch.zeros(2, 3).long())).shape == (2, 0)
+
+
+def test_a_forced_first_token_leaves_no_other_and_no_later_one_is_forced():
+    scores = torch.randn(2, 6, generator=torch.Generator().manual_seed(1))
+    for length in range(3):
+        log_probs = scores.clone()
+        ForcedFirstToken(token=4)(log_probs, GeneratedTokens(torch.zeros(2, length).long()))
+        forced = [-torch.inf] * 4 + [0.0, -torch.inf]
+        assert log_probs.tolist() == (scores.tolist() if length else [forced] * 2)
+
+
 def test_banned_tokens_and_an_early_end_are_forbidden():
     log_probs = torch.zeros(2, 6)
     BannedTokens(ids=(0, 2))(log_probs, GeneratedTokens(torch.zeros(2, 1, dtype=torch.int64)))
     assert log_probs.isinf().tolist() == [[True, False, True, False, False, False]] * 2
-    for length in range(4):
-        log_probs = torch.zeros(2, 6)
-        MinimumLength(length=2, eos_id=3)(
-            log_probs, GeneratedTokens(torch.zeros(2, length, dtype=torch.int64))
-        )
+    for prefix, length in itertools.product(range(3), range(4)):
+        log_probs, ids = torch.zeros(2, 6), torch.zeros(2, prefix + length, dtype=torch.int64)
+        MinimumLength(length=2, eos_id=3)(log_probs, GeneratedTokens(ids, prefix_lengths=np.array([prefix])))
         assert log_probs.isinf().any(dim=0).tolist() == [False] * 3 + [length < 2] + [False] * 2
 
 
 def test_the_greatest_length_grows_with_the_source_within_its_bounds():
     limits = LengthLimits(ratio=1.5, offset=2, least=4, most=10)
     assert [limits.longest(length) for length in (0, 1, 3, 5, 6, 100)] == [4, 4, 7, 10, 10, 10]
+    assert LengthLimits(most=1).longest(100) == 1
 
 
 @pytest.mark.parametrize("search", [GreedySearch, BeamSearch])

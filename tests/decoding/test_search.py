@@ -1,5 +1,7 @@
 """Greedy and beam search against the enumeration of all translations, and against the plain search."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -77,23 +79,24 @@ def test_a_hypothesis_that_could_still_win_is_waited_for(make_table):
     assert best.ids == [4] * 6  # six words at a mean of -0.17; the end at once had -0.51
 
 
-def test_and_what_cannot_win_is_not_waited_for(make_table):
+@pytest.mark.parametrize("likely", [[0.6, 0.2, 0.2], [0.5, 0.5, 0]], ids=["less", "as much"])
+def test_and_what_cannot_win_is_not_waited_for(make_table, likely):
     table = make_table(vocab=6)
-    table.known[(4,), (2,)] = torch.tensor([0, 0, 0, 0.6, 0.2, 0.2]).log()
+    table.known[(4,), (2,)] = torch.tensor([0, 0, 0, *likely]).log()
     search = BeamSearch(size=2, length_penalty=Power(alpha=0.0))
     assert search(table.read([[4]]), ask([[4]]))[0][0].ids == []
     assert len(table.sizes) == 1
 
 
 def test_nor_is_it_for_a_prompt_that_does_not_count():
-    """With a prompt, and as much more room, the bound of what can win is that of the text alone."""
+    """The bound of what can win is that of the longest text, with its end."""
     search, prompt = BeamSearch(length_penalty=Power(alpha=1.0)), (4, 5, 4)
     after = Request(src_len=1, prefix=prompt, uncounted=len(prompt))
     bounds = [
         search.greatest(RequestConstraints([request], LengthLimits(ratio=0.0, offset=room), EOS))
         for request, room in ((Request(src_len=1), 6), (after, 6 + len(prompt)))
     ]
-    assert bounds[0].tolist() == bounds[1].tolist()
+    assert bounds[0].tolist() == bounds[1].tolist() == [search.length_penalty(6 + 1)]
 
 
 def test_ends_do_not_starve_the_beam(make_table):
@@ -166,6 +169,21 @@ def test_heuristic_stopping_compares_the_others_at_their_present_length(make_tab
     assert found == {True: ([], 2), False: ([4] * 6, 7)}
 
 
+@pytest.mark.parametrize("prompt", [(), (4, 5, 4)], ids=len)
+def test_heuristic_stopping_continues_while_the_others_are_better_at_their_present_length(make_table, prompt):
+    """A prompt does not count for it."""
+    table = make_table(vocab=6)
+    steps = {(): [0.5, 0.45, 0.05], (4,): [0.4, 0.6, 0], (5,): [0.5, 0.5, 0], (4, 4): [1, 0, 0]}
+    table.known |= {
+        ((4,), (2, *prompt, *ids)): torch.tensor([0, 0, 0, *each]).log() for ids, each in steps.items()
+    }
+    common = {"length_penalty": Power(alpha=1.0), "heuristic_stopping": True}
+    request = Request(src_len=1, prefix=prompt, uncounted=len(prompt))
+    for size, expected in ((1, ()), (2, (4, 4))):
+        [[best]] = BeamSearch(size=size, **common)(table.read([[4]]), [request])
+        assert tuple(best.ids) == (*prompt, *expected)
+
+
 def test_greedy_takes_the_most_probable_token_each_time(make_table, plain_beam_search):
     for seed in range(10):
         table = make_table(seed=seed)
@@ -219,6 +237,18 @@ def test_a_prefix_is_in_the_output_and_counts(make_table, search):
         assert tuple(best.ids[: len(prefix)]) == prefix
         assert len(best.ids) <= max(3, len(prefix))
         assert_same([best], [table.hypothesis(source, best.ids, search.length_penalty)])
+
+
+@pytest.mark.parametrize(
+    "search", [GreedySearch(), BeamSearch(size=3, n_best=3, length_penalty=Power(alpha=9.0))]
+)
+def test_a_stop_ends_a_text_with_its_first_token_and_a_prefix_is_no_stop(make_table, search):
+    """A beam does not continue it, though a longer text would have a better score."""
+    prefixes = [(), (5, 4)]
+    search = dataclasses.replace(search, stop=lambda prefix, generated: True, **options(range(3, 6)))
+    requests = [Request(src_len=2, prefix=prefix) for prefix in prefixes]
+    for prefix, found in zip(prefixes, search(make_table().read([[4, 5]] * 2), requests), strict=True):
+        assert {tuple(each.ids[:-1]) for each in found} == {prefix}
 
 
 def test_a_forced_token_overrides_the_rules(make_table):

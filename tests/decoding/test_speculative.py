@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding.batches import decode_all
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
-from regard.decoding.hypothesis import Request
+from regard.decoding.hypothesis import Power, Request
 from regard.decoding.penalties import RepetitionPenalty
 from regard.decoding.prompt_stepper import PromptStepper
 from regard.decoding.rules import BannedTokens, LengthLimits, NoRepeatNGrams
@@ -41,8 +41,8 @@ def continuing(seed=0, **table):
     return stirred(DecoderOnlyConfig.from_table({**SMALL, "num_layers": 1, **table}, vocab_size=VOCAB), seed)
 
 
-def translating(seed=0):
-    table = {**SMALL, "num_encoder_layers": 1, "num_decoder_layers": 1}
+def translating(seed=0, **more):
+    table = {**SMALL, "num_encoder_layers": 1, "num_decoder_layers": 1, **more}
     config = EncoderDecoderConfig.from_table(table, src_vocab_size=VOCAB, tgt_vocab_size=VOCAB)
     return stirred(config, seed)
 
@@ -61,7 +61,7 @@ def same(found, expected):
             assert one.score == pytest.approx(other.score, abs=1e-3)
 
 
-COMMON = {"rules": (BannedTokens(ids=(0, 1, 2)),)}
+COMMON = {"rules": (BannedTokens(ids=(0, 1, 2)),), "length_penalty": Power(alpha=1.0)}
 WALKS = {
     "greedy": GreedySearch(**COMMON),
     "penalised": GreedySearch(
@@ -155,7 +155,46 @@ def test_the_model_itself_proposes_what_it_says_and_reads_each_token_once(name):
         right = text[length : length + len(tokens)]
         assert tokens[: len(right)] == right
         assert len(tokens) == 4
-    assert sum(read) <= 1 + len(text) + 4, "the beginning, the text, the last proposals"
+    assert sum(read) <= 1 + len(text), "the beginning and the text"
+
+
+def test_a_sentence_is_translated_up_to_the_last_position_of_both_models():
+    """Neither is asked for what is after it."""
+    table = {"positions": "learned", "max_positions": 16}
+    loop = GreedySearch(limits=LengthLimits(offset=99), rules=(BannedTokens(ids=(0, 1, 2, EOS)),))
+    [[expected]] = decode_all(loop, translating(**table), sentences(9))
+    assert len(expected.ids) == 15
+    draft = DraftModel(ModelStepper(translating(**table)), [BOS])
+    same(decode_all(guessing(loop, draft), translating(**table), sentences(9)), [[expected]])
+
+
+@pytest.mark.parametrize("length", [9, 1])
+def test_a_draft_model_with_the_same_weights_proposes_the_translation_of_the_source(length):
+    [source] = sentences(length)
+    loop = GreedySearch(limits=LengthLimits(ratio=0.0, offset=6), rules=(BannedTokens(ids=(0, 1, 2, EOS)),))
+    [[expected]] = decode_all(loop, translating(), [source])
+    draft = DraftModel(ModelStepper(translating()), [BOS])
+    draft.begin(loop, Request(src_len=length, source=tuple(source)), 0)
+    with torch.no_grad():
+        assert draft.propose([], 6) == expected.ids
+
+
+class Spelling:
+    """A table that has one text."""
+
+    def __init__(self, *ids):
+        self.ids = ids
+
+    def log_probs(self, source, said):
+        return torch.eye(VOCAB)[self.ids[len(said) - 1]].log()
+
+
+@pytest.mark.parametrize("end", [EOS, 7])
+def test_a_draft_model_proposes_nothing_after_an_end(end):
+    draft = DraftModel(TableReader(Spelling(5, 6, end)), [BOS])
+    draft.begin(GreedySearch(ends=(7,)), Request(src_len=0), 0)
+    for text in ([], [5], [5, 6]):
+        assert [*text, *draft.propose(text, 4)] == [5, 6]
 
 
 class TableReader:
@@ -225,7 +264,7 @@ def test_prompt_lookup_proposes_from_the_latest_and_longest_match():
     assert lookup.propose([5, 6, 7, 5, 6, 8, 1, 5, 6], 2) == [8, 1]
     assert lookup.propose([7, 5, 6, 9, 5, 6, 8, 7, 5, 6], 3) == [9, 5, 6]
     assert lookup.propose([4, 9], 2) == [8, 7]
-    assert lookup.propose([4, 3], 2) == []
+    assert lookup.propose([4, 3], 2) == lookup.propose([], 2) == []
     lookup.begin(WALKS["greedy"], Request(src_len=0), 0)
     assert lookup.propose([5, 6, 1, 5], 2) == [6, 1], "the beginning counts"
     assert lookup.propose([5, 5], 3) == [5]
@@ -234,11 +273,31 @@ def test_prompt_lookup_proposes_from_the_latest_and_longest_match():
     assert lookup.propose([7, 2, 3, 4, 9, 6, 1, 2, 3, 4], 1) == [9], "three tokens are looked up at most"
 
 
+def test_after_each_step_a_row_has_its_tokens_with_their_log_probabilities():
+    """A stream shows them."""
+    limits, rules = LengthLimits(ratio=0.0, offset=6), (BannedTokens(ids=(0, 1, 2, EOS)),)
+    search, found = guessing(GreedySearch(limits=limits, rules=rules), PromptLookup()), {}
+    stepper = ModelStepper(translating())
+    with torch.no_grad():
+        stepper.start(torch.tensor([[5, 6, EOS]]), torch.tensor([3]))
+        steps = search.steps(stepper, [Request(src_len=2, source=(5, 6))], [found])
+        shown = [rows.taken(0, 0) for rows in steps]
+    assert len(shown) == 6
+    for number, taken in enumerate(shown, start=1):
+        assert [each.token for each in taken] == found[0].ids[:number]
+        assert [each.log_prob for each in taken] == found[0].token_log_probs[:number]
+
+
 def test_at_least_one_token_is_proposed():
     with pytest.raises(ConfigError, match="0 tokens are to be proposed"):
         guessing(WALKS["greedy"], PromptLookup(), 0)
     assert guessing(WALKS["greedy"], PromptLookup(), 1).tokens == 1
     assert SpeculativeDecoding(loop=WALKS["greedy"], drafter=PromptLookup()).tokens == 5
+
+
+def test_its_settings_are_checked_as_those_of_any_search():
+    with pytest.raises(ConfigError, match="n_best is 0"):
+        SpeculativeDecoding(loop=WALKS["greedy"], drafter=PromptLookup(), n_best=0)
 
 
 def test_what_cannot_take_back_is_refused():
@@ -281,16 +340,20 @@ def test_a_draft_model_that_is_asked_again_proposes_the_same():
     loop = GreedySearch(
         limits=LengthLimits(offset=2**40, most=2**40), rules=(BannedTokens(ids=(0, 1, 2, EOS)),)
     )
-    [text] = sentences(6)
+    [text], read = sentences(6), []
 
     def begun():
         draft = DraftModel(PromptStepper(continuing(positions="rotary")), [BOS])
         draft.begin(loop, Request(src_len=0), 0)
+        stepper_read = draft.stepper.read
+        draft.stepper.read = lambda ids: (read.append(ids.shape[1]), stepper_read(ids))[1]
         return draft
 
     draft = begun()
     with torch.no_grad():
         first = draft.propose(text, 4)
         assert len(first) == 4
+        read.clear()
         assert draft.propose(text, 4) == first
+        assert read == [1] * 4, "the last token of the text, and three proposals"
         assert draft.propose(text[:4], 4) == begun().propose(text[:4], 4)

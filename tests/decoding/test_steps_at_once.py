@@ -1,5 +1,6 @@
 """Several steps of a search by one call are those of the search in Python, to the bit."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -187,6 +188,38 @@ def test_requests_that_have_begun_differently_are_the_same_in_a_batch(monkeypatc
     one_by_one(monkeypatch)
     assert found()[0] == at_once
     assert any(each.ended for each in stepper.taken)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        BeamSearch(size=5, limits=LIMITS),
+        BeamSearch(size=5, limits=LIMITS, n_best=3),
+        BeamSearch(size=4, limits=LIMITS, early_stopping=True),
+        BeamSearch(size=4, limits=LIMITS, heuristic_stopping=True, length_penalty=Power(alpha=1.0)),
+    ],
+    ids=["beam", "n best", "early", "heuristic"],
+)
+def test_a_beam_after_them_is_what_it_is_after_as_many_steps(monkeypatch, search):
+    """It has the same hypotheses: none that the search has dropped, and none after it has stopped."""
+    beams, step = [], BeamSearch.step
+
+    def recorded(search, rows, *others):
+        beams.append(sorted(map(rows.ids_of, rows.live().tolist())))
+        return step(search, rows, *others)
+
+    monkeypatch.setattr(BeamSearch, "step", recorded)
+    monkeypatch.setattr(steps_at_once, "MOST_STEPS", 3)
+    for source, bias in itertools.product(SOURCES[:2], (0.0, 0.7, 1.5, 3.0)):
+        model = ending(translator(), bias)
+        beams.clear()
+        answers(model, search, [source])
+        at_once = beams[:]
+        with monkeypatch.context() as patch:
+            one_by_one(patch)
+            beams.clear()
+            answers(model, search, [source])
+        assert all(each in beams for each in at_once)
 
 
 def test_beams_of_a_batch_step_alone_until_one_is_left(monkeypatch):

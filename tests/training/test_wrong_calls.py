@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from regard.data import SequencePairs, TensorExamples
-from regard.decoding import BeamSearch, GreedySearch, decode_all
-from regard.errors import ConfigError, DataError, FolderError, UserError
+from regard.decoding import BeamSearch, GreedySearch
+from regard.errors import ConfigError, FolderError, UserError
 from regard.layers import MultiHeadAttention
 from regard.models import DecoderOnlyConfig, EncoderDecoderConfig, build_model
 from regard.training import (
@@ -158,26 +158,6 @@ def check_search(search, **changes):
     for name, value in changes.items():
         object.__setattr__(search, name, value)
     search_checks.check_search(search)
-
-
-def test_sources_are_lists_of_ids_of_the_vocabulary():
-    model = translation()
-    with pytest.raises(ConfigError, match="eos_id of the search = 99 is not in the vocabulary"):
-        decode_all(GreedySearch(eos_id=99), model, [[4, 5]])
-    with pytest.raises(ConfigError, match="eos_id = 99 is not in the vocabulary, whose src_vocab_size"):
-        decode_all(GreedySearch(), model, [[4, 5]], eos_id=99)
-    for sources, message in (
-        ([4, 5], "source 1 is 4, not a list"),
-        (["a b"], "source 1 is 'a b', not a list"),
-    ):
-        with pytest.raises(DataError, match=message):
-            refuse_sources(sources)
-
-
-def refuse_sources(sources):
-    from regard.decoding import batches
-
-    batches._refuse_other_sources(sources)
 
 
 def test_settings_of_another_type_are_refused():

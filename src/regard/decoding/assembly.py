@@ -1,7 +1,7 @@
 """From decoding controls to a search: its kind, rules, filters and stopping."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 from regard.decoding.banned_words import BannedWords
 from regard.decoding.base_search import Search
@@ -84,8 +84,8 @@ def assembled(
 def _beam(controls: Controls, common: dict[str, Any], tokenizer: Words | None) -> Search:
     more = {"size": controls.width, "early_stopping": bool(controls.early_stopping)}
     if controls.is_set("beam_groups"):
-        groups = controls.beam_groups or 1
-        return DiverseBeamSearch(**common, **more, groups=groups, diversity=controls.diversity or 0.0)
+        groups, diversity = cast(int, controls.beam_groups), cast(float, controls.diversity)  # both are set
+        return DiverseBeamSearch(**common, **more, groups=groups, diversity=diversity)
     if controls.must_contain:
         wanted = tuple(phrases(tokenizer, text, "must_contain") for text in controls.must_contain)
         assert tokenizer is not None  # phrases has refused it

@@ -86,7 +86,7 @@ class Search(ABC):
     def rows(self, stepper: Stepper, requests: Sequence[Request]) -> HypothesisRows:
         """A row for each request, with the tokens that the stepper has read."""
         begun = [request.prefix[: request.begun] for request in requests]
-        return HypothesisRows(stepper, len(requests), np.array(begun, np.int64).reshape(len(begun), -1))
+        return HypothesisRows(stepper, len(requests), np.array(begun, np.int64))
 
     def is_end(self, ids: Int64[np.ndarray, "*shape"]) -> Bool[np.ndarray, "*shape"]:
         """True for each of these tokens that ends a hypothesis."""
@@ -130,8 +130,8 @@ class Search(ABC):
             over |= rows.lengths[live] >= constraints.longest[rows.sentence[live]]
         if self.stop is not None:
             begins = constraints.prefix_lengths[rows.sentence[live]].tolist()
-            texts = zip(map(rows.ids_of, live.tolist()), begins, strict=True)
-            over |= np.array([self.has_stop_text(ids, begin) for ids, begin in texts], bool)
+            texts = map(rows.ids_of, live.tolist())
+            over |= np.array([*map(self.has_stop_text, texts, begins)], bool)
         return live[over]
 
     def has_stop_text(self, ids: Sequence[int], begin: int) -> bool:

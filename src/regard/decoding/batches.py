@@ -216,12 +216,12 @@ def _refuse_other_special_tokens(strategy: Any, models: Sequence[SequenceToSeque
     for model in models:
         config = getattr(model, "config", None)
         for name, value, vocabulary in (
-            ("bos_id of the search", getattr(strategy, "bos_id", 0), "tgt_vocab_size"),
-            ("eos_id of the search", getattr(strategy, "eos_id", 0), "tgt_vocab_size"),
+            ("bos_id of the search", getattr(strategy, "bos_id", None), "tgt_vocab_size"),
+            ("eos_id of the search", getattr(strategy, "eos_id", None), "tgt_vocab_size"),
             ("eos_id", eos_id, "src_vocab_size"),
         ):
             size = getattr(config, vocabulary, None)
-            if size is not None and value >= size:
+            if value is not None and size is not None and value >= size:
                 raise ConfigError(
                     f"{name} = {value} is not in the vocabulary, whose {vocabulary} is {size}",
                     f"ids are from 0 to {size - 1:,}",
@@ -231,12 +231,12 @@ def _refuse_other_special_tokens(strategy: Any, models: Sequence[SequenceToSeque
 def _refuse_unknown_ids(requests: Sequence[Request], models: Sequence[SequenceToSequence]) -> None:
     """Raise a DataError for an id of a source or prefix that is not in the vocabulary of all models."""
     configs = [getattr(model, "config", None) for model in models]
-    sizes = [
+    src_size, tgt_size = (
         min(getattr(config, name, sys.maxsize) for config in configs)
         for name in ("src_vocab_size", "tgt_vocab_size")
-    ]
+    )
     for request in requests:
-        for ids, size in zip((request.source or (), request.prefix), sizes, strict=True):
+        for ids, size in ((request.source or (), src_size), (request.prefix, tgt_size)):
             if ids and not 0 <= min(ids) <= max(ids) < size:
                 wrong = next(each for each in ids if not 0 <= each < size)
                 raise DataError(

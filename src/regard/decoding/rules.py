@@ -201,7 +201,7 @@ def few_columns(tokens: Int64[Tensor, "rows columns"]) -> Int64[Tensor, "rows ba
     """The distinct tokens of each row, in as many columns as the row that has most of them needs."""
     if bool((tokens == NO_TOKEN).all()):
         return tokens[:, :0]
-    tokens = tokens.sort(dim=1, descending=True).values
+    tokens = tokens.sort(dim=1).values
     tokens[:, 1:] = torch.where(tokens[:, 1:] == tokens[:, :-1], NO_TOKEN, tokens[:, 1:])
     most = int((tokens != NO_TOKEN).sum(dim=1).max())
     return tokens.sort(dim=1, descending=True).values[:, :most]

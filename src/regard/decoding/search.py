@@ -259,7 +259,7 @@ class BeamSearch(Search):
         def by_sentence(values: np.ndarray, empty: float = 0) -> np.ndarray:
             everywhere = np.full(shape, empty, values.dtype)
             everywhere[place] = values
-            return everywhere.reshape(sentences, -1)
+            return everywhere.reshape(sentences, self.size * shape[2])
 
         parents, ids = by_sentence(np.repeat(live[:, None], shape[2], axis=1)), by_sentence(chosen.ids[live])
         values = by_sentence(chosen.values[live])

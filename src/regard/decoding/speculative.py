@@ -8,6 +8,7 @@ sampling as in greedy search.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,7 +24,6 @@ from regard.decoding.step import RewindableStepper, Stepper
 from regard.errors import ConfigError
 
 MAX_LOOKUP = 3  # tokens before a proposal that are looked up
-MIN_LOOKUP = 1
 
 
 @runtime_checkable
@@ -50,9 +50,9 @@ class PromptLookup:
 
     def propose(self, generated: Sequence[int], count: int) -> list[int]:
         known = [*self.source, *generated]
-        for size in range(min(MAX_LOOKUP, len(generated)), MIN_LOOKUP - 1, -1):
+        for size in range(min(MAX_LOOKUP, len(generated)), 0, -1):
             last = list(generated[-size:])
-            for place in range(len(known) - size - 1, -1, -1):
+            for place in reversed(range(len(known) - size)):
                 if known[place : place + size] == last:
                     return known[place + size : place + size + count]
         return []
@@ -79,15 +79,15 @@ class DraftModel:
         while same < min(len(self.read), len(text) - 1) and self.read[same] == text[same]:
             same += 1
         self.stepper.cut(same)
-        self.read, new, proposed = text, text[same:], []
+        self.read, new, proposed = text[:same], text[same:], []
         for _ in range(count):
             logits = self.stepper.read(torch.tensor([new]))[-1:]
-            token, value, _ = self.one.next(logits, [*generated, *proposed])
-            if not np.isfinite(value) or self.one.loop.ends_by(token):
+            self.read += new
+            token, *_ = self.one.next(logits, [*generated, *proposed])
+            if self.one.loop.ends_by(token):
                 break
             proposed.append(token)
             new = [token]
-            self.read = [*text, *proposed[:-1]]
         return proposed
 
 
@@ -112,11 +112,10 @@ class SingleRow(HypothesisRows):
 
     def __init__(self, rank: int) -> None:
         self.sentence, self.rank = np.zeros(1, np.int64), np.array([rank])
-        self.set([])
 
     def set(self, generated: Sequence[int], log_probs: Sequence[float] = ()) -> None:
-        self._ids = np.array([generated], np.int64).reshape(1, -1)
-        self._token_log_probs = np.array([log_probs], np.float64).reshape(1, -1)
+        self._ids = np.array([generated], np.int64)
+        self._token_log_probs = np.array([log_probs], np.float64)
         self.length, self.lengths = len(generated), np.array([len(generated)])
 
 
@@ -170,13 +169,15 @@ class SpeculativeDecoding(DecodingLoop):
         self.drafter.begin(self.loop, request, sample)
         generated = list(request.prefix[: request.begun])
         each, longest = [0.0] * len(generated), int(one.constraints.longest[0])
+        difference = stepper.length - len(generated)  # of what is read and what is generated, which stays
         while True:
             forced = list(request.prefix[len(generated) :])
-            proposed = forced or self.drafter.propose(generated, self.tokens)[: longest - len(generated)]
+            most = min(self.tokens, longest - len(generated))
+            proposed = forced or self.drafter.propose(generated, most)
             last = generated[-1] if generated else self.bos_id
             logits = stepper.read(torch.tensor([[last, *proposed]]))
-            for place in range(len(proposed) + 1):
-                token, value, own = one.next(logits[place : place + 1], generated)
+            for of_place, proposal in zip_longest(logits, proposed):
+                token, value, own = one.next(of_place[None], generated)
                 if not np.isfinite(value):
                     return
                 each.append(own)
@@ -190,8 +191,8 @@ class SpeculativeDecoding(DecodingLoop):
                 if is_longest or self.has_stop_text(generated, len(request.prefix)):
                     found[sample] = self._hypothesis(request, generated, each)
                     return
-                if place == len(proposed) or token != proposed[place]:
-                    stepper.cut(stepper.length - (len(proposed) - place))
+                if token != proposal:
+                    stepper.cut(difference + len(generated))
                     break
 
     def _hypothesis(self, request: Request, generated: Sequence[int], each: list[float]) -> Hypothesis:
