@@ -17,7 +17,6 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.copied_words import CopiedWords
 from regard.verbs.generation.decoding_defaults import decoding_defaults
 from regard.verbs.generation.draft_model import drafter_of
-from regard.verbs.generation.engine import EngineDecoder, refuse_device
 from regard.verbs.generation.glossary import Dictionary, RequiredText
 from regard.verbs.generation.glossary_decoding import GlossaryDecoder, search_requiring
 from regard.verbs.generation.keeping import KeepingTranslator, PieceTranslator, text_hiders
@@ -83,6 +82,8 @@ class Translator(ShowsModel):
     ) -> None:
         """Load the model; controls that are not given have the model's defaults."""
         if options.engine != "regard":
+            from regard.verbs.generation.engine import refuse_device
+
             refuse_device(runtime)
             runtime = replace(runtime, device="cpu")
         languages = options.source_lang, options.target_lang
@@ -121,11 +122,18 @@ class Translator(ShowsModel):
         prefix = source_prefix(self.settings, self.task, tokenizers.source, options.prefix)
         drafter = drafter_of(self.settings, self.loaded, self.device, (tokenizers.target.bos_id,))
         self._strategy = translation_search(self.settings, tokenizers, drafter)
-        self._decoder = (
-            PooledDecoder(self._strategy, self.model, tokenizers.target, self.workers, options, runtime)
-            if by_regard
-            else EngineDecoder(self.settings, self._strategy, self.loaded, self.workers, options, runtime)
-        )
+        if by_regard:
+            self._decoder = PooledDecoder(
+                self._strategy, self.model, tokenizers.target, self.workers, options, runtime
+            )
+        else:
+            from regard.verbs.generation.engine import (
+                EngineDecoder,
+            )
+
+            self._decoder = EngineDecoder(
+                self.settings, self._strategy, self.loaded, self.workers, options, runtime
+            )
         most = self._decoder.positions - 1  # without the end
         self._sources = SourceEncoder(tokenizers.source, prefix, most, self.max_characters)
         are_long = partial(self._sources.are_long, above=self.settings.split_above)
