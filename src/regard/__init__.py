@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from regard.verbs.recipe_keys import recipes_keys
     from regard.verbs.recipes import recipes, recipes_show
     from regard.verbs.score import score
+    from regard.verbs.score_texts import TextScorer
     from regard.verbs.shards import (
         classify_shard,
         embed_shard,
@@ -80,6 +81,7 @@ __all__ = [
     "RegardError",
     "Summarizer",
     "Tagger",
+    "TextScorer",
     "Transcriber",
     "Translator",
     "UserError",
@@ -158,6 +160,7 @@ _ELSEWHERE = {
     "NodeClassifier": "classify_nodes",
     "Summarizer": "summarize",
     "Tagger": "tag",
+    "TextScorer": "score_texts",
     "Transcriber": "transcribe",
     "Translator": "translate",
     "classify_images": "classify_images",

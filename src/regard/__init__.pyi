@@ -47,7 +47,8 @@ from regard.verbs.plot import plot_schedule as plot_schedule
 from regard.verbs.recipe_keys import recipes_keys as recipes_keys
 from regard.verbs.recipes import recipes as recipes
 from regard.verbs.recipes import recipes_show as recipes_show
-from regard.verbs.score import PairScores
+from regard.verbs.score_texts import TextScorer as _TextScorer
+from regard.verbs.shared.scored_lines import LineScores
 from regard.verbs.summarize import Summarizer as _Summarizer
 from regard.verbs.tag import Tagger as _Tagger
 from regard.verbs.train import TrainResult
@@ -74,6 +75,7 @@ __all__ = [
     "RegardError",
     "Summarizer",
     "Tagger",
+    "TextScorer",
     "Transcriber",
     "Translator",
     "UserError",
@@ -1717,37 +1719,92 @@ def plot_positions(
 def score(
     *,
     model: str | Path | LoadedModel | None = None,
+    input: str | Path | None = None,
+    column: str | None = None,
     src: str | Path | None = None,
     ref: str | Path | None = None,
     data: str | Path | None = None,
     columns: Sequence[str | int] = (),
+    batch_tokens: int = 4096,
     prefix: str | None = None,
+    begin: bool | None = None,
+    end: bool | None = None,
     device: str = "auto",
     threads: int | None = None,
-) -> PairScores:
+) -> LineScores:
     """The log-probability of each line of `ref` as the translation of that line of `src`, or of pairs.
 
-    A source is encoded as by `translate`.
+    A source is encoded as by `translate`. A language model gives the log-probability of each text of `input`,
+    or of each line of `ref` as what follows that line of `src`, a prompt; `TextScorer` says which tokens are
+    predicted.
 
-    Returns a `PairScores`. Its `scores` has a `ForcedScore` for each line, in order: `log_prob` is the sum
+    Returns a `LineScores`. Its `scores` has a `ForcedScore` for each line, in order: `log_prob` is the sum
     of `token_log_probs`, in nats (natural logarithms, at most 0), and `num_tokens` their number; the last of
-    them is the end of the sentence. `perplexity` is that of a token, over all lines.
+    a translation is the end of the sentence. `perplexity` is that of a token, over all lines.
 
     Args:
         model: a model or run folder, or what `regard.load` returns; the included model by default.
-        src: a file of sources, one sentence a line.
-        ref: a file of their translations, aligned line by line.
+        input: of a language model: a file of texts, one a line.
+        column: the column of `input`, a table, that has the texts.
+        src: a file of sources, one sentence a line, or of prompts.
+        ref: a file of their translations or completions, aligned line by line.
         data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
         columns: its columns of source and translation, by name or number from 0; () detects them.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        begin: Of a language model: predict the first token of a text, too, from the token that begins
+            texts. [default: if the model was trained so]
+        end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
-        UserError: there is neither a pair of files nor one file of pairs, or both.
-        FolderError: the model does not translate.
+        UserError: there is neither a pair of files nor one file of pairs, or both; or one of texts for a
+            model that translates.
+        FolderError: the model does neither.
     """
+
+
+class TextScorer(_TextScorer):
+    """A language model, loaded once, that scores texts. A score depends on its text alone.
+
+    Each token is predicted from those before it. If the model was trained on texts with a begin and an end
+    (`begin` in its generation.json), the first token is predicted from the begin token, and the end of the
+    text is predicted, too. Otherwise the first token has none before it and is not predicted, nor is an end.
+    The options `begin` and `end` decide otherwise.
+    A text of more tokens than the model was trained on is read in windows, as `regard.evaluate` reads it.
+
+    A masked language model masks one token after the other, and predicts it from all others; the sum is the
+    pseudo-log-likelihood (Salazar et al. 2020).
+
+    Args:
+        model: a model or run folder, or what `regard.load` returns.
+
+    Raises:
+        FolderError: the model is no language model. UserError: an option is for other models.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | LoadedModel,
+        *,
+        batch_tokens: int = 4096,
+        prefix: str | None = None,
+        begin: bool | None = None,
+        end: bool | None = None,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Args:
+            batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
+            prefix: The text before each source, such as >>fra<<. [default: the model's own]
+            begin: Of a language model: predict the first token of a text, too, from the token that begins
+                texts. [default: if the model was trained so]
+            end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
+            device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
+            threads: CPU threads. [default: PyTorch's choice]
+        """
 
 
 def classify_shard(
@@ -1793,7 +1850,7 @@ def classify_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -1842,7 +1899,7 @@ def embed_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -1892,7 +1949,7 @@ def fill_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -2018,7 +2075,7 @@ def generate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -2033,7 +2090,10 @@ def score_shard(
     *,
     model: str | Path | LoadedModel | None = None,
     as_json: bool = False,
+    batch_tokens: int = 4096,
     prefix: str | None = None,
+    begin: bool | None = None,
+    end: bool | None = None,
     shard: str | None = None,
     on: str | None = None,
     processes: int | None = None,
@@ -2046,7 +2106,7 @@ def score_shard(
 ) -> ShardReport:
     """Score the pairs of many files, or one shard of them; `jobs_merge` makes one file of all.
 
-    A pair is a line: SOURCE and TRANSLATION, separated by a tab.
+    A pair is a line: SOURCE and TRANSLATION, separated by a tab. Of a language model a line is a text.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.
@@ -2054,7 +2114,11 @@ def score_shard(
         model: a model or run folder, or what `regard.load` returns; the included model by default.
         as_json: write a line of JSON for each line.
         done: is called after each part.
+        batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
+        begin: Of a language model: predict the first token of a text, too, from the token that begins
+            texts. [default: if the model was trained so]
+        end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
             What is done there is left out.
         on: Do all of the input, a pattern of files, into the output, a folder, by processes of a
@@ -2068,7 +2132,7 @@ def score_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -2198,7 +2262,7 @@ def summarize_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -2250,7 +2314,7 @@ def tag_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -2401,7 +2465,7 @@ def translate_shard(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
@@ -3055,7 +3119,7 @@ def tokenize_corpus(
             With a shard or an engine the input are tables (.tsv, .jsonl, .parquet; no .csv), and the
             output are the same tables with one more column.
         into: With a column and an output that is a table: the name of the column that is added, or the
-            first of two. [default: translation, summary, continuation, vector, label (of a number:
+            first of several. [default: translation, summary, continuation, vector, label (of a number:
             value), words, masks or log_prob]
 
     Raises:

@@ -74,9 +74,10 @@ def test_score_prints_a_line_for_each_pair(printed, texts, untrained):
     records = [json.loads(line) for line in printed(*arguments, "--json").splitlines()]
     assert len(lines) == len(records) == 35
     for line, record in zip(lines, records, strict=True):
-        log_prob, tokens = line.split("\t")
+        log_prob, tokens, perplexity = line.split("\t")
         assert float(log_prob) == pytest.approx(record["log_prob"], abs=1e-4)
         assert int(tokens) == len(record["token_log_probs"]) == 4
+        assert float(perplexity) == pytest.approx(record["perplexity"], rel=1e-5)
         assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"])
 
 

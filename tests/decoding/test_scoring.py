@@ -7,10 +7,11 @@ import torch
 
 from regard.decoding.batches import decode_all
 from regard.decoding.rules import BannedTokens, LengthLimits
-from regard.decoding.scoring import forced_scores
+from regard.decoding.scoring import forced_scores, next_token_log_probs
 from regard.decoding.search import BeamSearch
 from regard.errors import ConfigError, DataError
 from regard.models.build import build_model
+from regard.models.decoder_only import DecoderOnlyConfig
 from regard.models.encoder_decoder import EncoderDecoderConfig
 
 SIZE = {"d_model": 32, "num_heads": 4, "d_ff": 48, "num_encoder_layers": 2, "num_decoder_layers": 2}
@@ -90,3 +91,20 @@ def test_no_pairs_give_no_scores_and_no_models_are_refused():
     assert forced_scores(model_of(), []) == []
     with pytest.raises(ConfigError, match="at least one"):
         forced_scores([], pairs())
+
+
+def test_the_next_tokens_of_a_sequence_have_the_same_log_probabilities_in_any_batch():
+    config = DecoderOnlyConfig(
+        vocab_size=11, d_model=16, num_heads=2, d_ff=24, num_layers=2, max_positions=40
+    )
+    model = build_model(config, seed=2)
+    generator = torch.Generator().manual_seed(1)
+    sequences = [torch.randint(11, (length,), generator=generator).tolist() for length in (2, 41, 9, 17)]
+    found = next_token_log_probs(model, sequences)
+    model.eval()
+    for ids, log_probs in zip(sequences, found, strict=True):
+        expected = model(torch.tensor([ids[:-1]]))[0].log_softmax(-1)[range(len(ids) - 1), ids[1:]]
+        assert log_probs == pytest.approx(expected.tolist(), abs=1e-5)
+    small = next_token_log_probs(model, sequences, batch_tokens=1)
+    assert [each for row in small for each in row] == pytest.approx([each for row in found for each in row])
+    assert next_token_log_probs(model, []) == []

@@ -9,6 +9,8 @@ MODELS = {  # of a path, where the first model does not have its task
     "/api/v1/generate": "chars",
     "/api/v1/embed": "vectors",
     "/api/v1/classify": "vectors",
+    "/api/v1/tag": "tags",
+    "/api/v1/fill": "masks",
     "/v1/embeddings": "vectors",
 }
 KNOWN = {
@@ -28,6 +30,9 @@ def map_body(context, body):
     found = known(body)
     if isinstance(body, dict) and "model" in found:
         found["model"] = MODELS.get(context.operation.path, found["model"])
+    text = body.get("text") if isinstance(body, dict) else None
+    if context.operation.path == "/api/v1/fill" and isinstance(text, str):
+        found["text"] = f"[MASK] {text}"
     return found
 
 

@@ -14,7 +14,7 @@ from tests.serving.made_up import SCHEMATHESIS, made_up_requests
 
 BIN = Path(sys.executable).parent
 REACHED = {  # routes of every dialect that a model answers
-    *(f"/api/v1/{verb}" for verb in ("translate", "generate", "embed", "classify", "score")),
+    *(f"/api/v1/{verb}" for verb in ("translate", "generate", "embed", "classify", "tag", "fill", "score")),
     *("/v1/completions", "/v1/embeddings"),
     *("/translate", "/detect", "/translate_file"),
     *("/v2/translate", "/v2/document", "/v3/glossaries"),
@@ -32,7 +32,9 @@ def test_requests_made_up_from_the_openapi_document_get_the_answers_that_it_name
     if not SCHEMATHESIS.exists():
         pytest.skip("schemathesis is not installed")
     vectors = encoder_folder("classification", ("a", "b"))
-    server = serving({"en-de": included_model(), "chars": decoder_folder(), "vectors": vectors})
+    tags, masks = encoder_folder("tokens", ("a", "b")), encoder_folder("masked_language_model")
+    models = {"chars": decoder_folder(), "vectors": vectors, "tags": tags, "masks": masks}
+    server = serving({"en-de": included_model(), **models})
     assert made_up_requests(server.url, tmp_path, most=5, seed=1) > 120
     metrics = ask(server, "GET", "/metrics").content.decode()
     answered = set(re.findall(r'regard_requests_total{route="(\S+)",status="20[01]"}', metrics))

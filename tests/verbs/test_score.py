@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from regard.errors import DataError, FolderError, UserError
+from regard.errors import DataError, UserError
 from regard.verbs.score import score
 from regard.verbs.translate import Translator
 
@@ -58,11 +58,12 @@ def test_files_are_checked_before_a_model_is_loaded(tmp_path, files):
         score(model=tmp_path / "no-model", data=pairs, src=pairs)
 
 
-def test_a_language_model_is_refused_before_its_text_is_read_as_pairs(decoder_folder, files):
-    [text] = files(text=["a line", "another"])
-    with pytest.raises(FolderError, match="is a language model") as refused:
-        score(model=decoder_folder(), data=text)
-    assert "regard evaluate --model" in refused.value.hint
+def test_texts_are_for_a_language_model(untrained, files):
+    src, ref = files(src=["1"], ref=["1"])
+    with pytest.raises(UserError, match="this model translates"):
+        score(model=untrained, input=src)
+    with pytest.raises(UserError, match="this model translates"):
+        score(model=untrained, src=src, ref=ref, begin=True)
 
 
 def test_a_source_is_read_as_translate_reads_it(their_folder, files):

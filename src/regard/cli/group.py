@@ -46,7 +46,7 @@ VERBS = {  # heading -> command -> its line in `regard --help`, the first line o
     },
     "Measure": {
         "evaluate": "Score a model on test data: classes, labels, running text, translations.",
-        "score": "Score given translations by their probability.",
+        "score": "Score given translations, or texts of a language model, by their probability.",
         "compare": "Score outputs of one system, or compare those of several, with significance.",
     },
 }

@@ -8,16 +8,34 @@ import click
 from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
-from regard.cli.job_options import PLACE, Place, job_output, refuse_half_a_job, run, shard_options
+from regard.cli.job_options import (
+    PLACE,
+    Place,
+    path_of,
+    refuse_half_a_job,
+    run,
+    shard_options,
+    table_or_job_output,
+)
+from regard.cli.table_output import table_of_output, write_table
+from regard.cli.text_command import chunks_of, input_option, write_output
+from regard.counted import counted
 from regard.errors import UserError
 from regard.verbs.shared.runtime import Runtime
-from regard.verbs.shared.text_options import PrefixOptions, ShardOptions
+from regard.verbs.shared.text_options import ScoringOptions, ShardOptions
 
 
 @click.command("score", cls=Command)
 @options.model
-@click.option("--src", type=options.FILE_PATH, metavar="FILE", help="Source, one sentence a line.")
-@click.option("--ref", type=options.FILE_PATH, metavar="FILE", help="Translations, aligned line by line.")
+@click.option(
+    "--src", type=options.FILE_PATH, metavar="FILE", help="Sources, one sentence a line; or prompts."
+)
+@click.option(
+    "--ref",
+    type=options.FILE_PATH,
+    metavar="FILE",
+    help="Translations, or completions of the prompts, aligned line by line.",
+)
 @click.option(
     "--data",
     type=options.FILE_PATH,
@@ -25,16 +43,14 @@ from regard.verbs.shared.text_options import PrefixOptions, ShardOptions
     help="Pairs in one file (TSV, CSV, JSON Lines), instead of --src and --ref.",
 )
 @options.columns("With --data: its columns of source and translation, by name or number. [default: detected]")
-@click.option(
-    "--input",
-    type=PLACE,
-    metavar="FILE",
-    help="With --shard or --on instead of --src and --ref: lines of SOURCE and TRANSLATION with a tab between"
-    " (plain or gzipped).",
+@input_option(
+    "With a language model: score each line of a file; with --shard or --on and a model that translates:"
+    " lines of SOURCE and TRANSLATION with a tab between",
+    PLACE,
 )
-@job_output
+@table_or_job_output
 @shard_options
-@options.fields_of("options", PrefixOptions)
+@options.fields_of("options", ScoringOptions)
 @options.as_json
 @options.runtime
 def command(
@@ -46,42 +62,111 @@ def command(
     input: Place | None,
     output: Place | None,
     sharding: ShardOptions,
-    options: PrefixOptions,
+    options: ScoringOptions,
     as_json: bool,
     runtime: Runtime,
 ) -> None:
-    """Score given translations by their probability.
+    """Score given translations, or texts of a language model, by their probability.
 
-    A line for each pair: the log-probability in nats and the number of tokens, the end of the sentence
-    included in both.
+    A line for each pair: the log-probability in nats, the number of tokens, the end of the sentence included
+    in both, and the perplexity of a token.
+
+    A language model scores texts: each line of --input, or of standard input without it. --src and --ref, or
+    --data, are then prompts with their completions, and only the completions count; both are joined as they
+    are, so a completion begins with its space. With --column and --output FILE.csv the table is written with
+    the columns `log_prob`, `num_tokens` and `perplexity`.
     """
-    if sharding.is_job and ((src, ref, data) != (None, None, None) or columns):
-        raise UserError("a job reads pairs from --input", "leave out --src, --ref, --data and --columns")
-    for name, value in (("--input", input), ("--column", sharding.column)):
-        if not sharding.is_job and value is not None:
-            hint = "give --src and --ref, or pairs in one file: --data FILE --columns SOURCE,TRANSLATION"
-            raise UserError(f"{name} is for --shard and --on", hint)
-    refuse_half_a_job(sharding, text=False, input=input, output=output)
-    if not sharding.is_job and data is None and (src is None or ref is None):
-        hint = "give both --src and --ref, or --data"
-        raise UserError(f"{'--src' if src is None else '--ref'} is missing", hint)
+    has_pairs = (src, ref, data) != (None, None, None) or bool(columns)
+    if sharding.is_job:
+        if has_pairs:
+            hint = "leave out --src, --ref, --data and --columns"
+            raise UserError("a job reads texts or pairs from --input", hint)
+        refuse_half_a_job(sharding, text=False, input=input, output=output)
+        with importing():
+            from regard.verbs.shards import score_shard
+
+        run(
+            score_shard, sharding, output, input=input,
+            model=model, as_json=as_json, options=options, runtime=runtime,
+        )  # fmt: skip
+        return
+    if not has_pairs and model is not None:
+        with importing():
+            from regard.verbs.score_texts import scores_texts
+
+        if scores_texts(model):
+            _score_texts(model, (input, output), sharding, options, as_json=as_json, runtime=runtime)
+            return
+    _refuse_other_than_pairs(sharding, input, output, (src, ref, data))
 
     with importing():
-        from regard import console
         from regard.verbs.score import score
-        from regard.verbs.shards import score_shard
+        from regard.verbs.shared.scored_lines import columns_of_score
 
-    settings = {"model": model, "options": options, "runtime": runtime}
-    if sharding.is_job:
-        run(score_shard, sharding, output, input=input, as_json=as_json, **settings)
-        return
-    found = score(src=src, ref=ref, data=data, columns=columns, **settings)
+    found = score(model=model, src=src, ref=ref, data=data, columns=columns, options=options, runtime=runtime)
     if as_json:
         for record in found.to_dicts():
             click.echo(json.dumps(record))
         return
     for each in found.scores:
-        click.echo(f"{each.log_prob:.4f}\t{each.num_tokens}")
-    console.note(
-        f"{len(found.scores):,} pairs, {found.tokens:,} target tokens, perplexity {found.perplexity:.3f}"
+        click.echo(columns_of_score(each), nl=False)
+    _note(counted(len(found.scores), "pair"), found.tokens, found.perplexity)
+
+
+def _refuse_other_than_pairs(
+    sharding: ShardOptions,
+    input: Place | None,
+    output: Place | None,
+    files: tuple[Path | None, Path | None, Path | None],
+) -> None:
+    """Raise a UserError for options of a language model or of a job, and for half a pair of files."""
+    for name, value in (("--input", input), ("--column", sharding.column)):
+        if value is not None:
+            hint = "give --src and --ref, or pairs in one file: --data FILE --columns SOURCE,TRANSLATION"
+            raise UserError(f"{name} is for --shard and --on, and for texts of a language model", hint)
+    refuse_half_a_job(sharding, text=False, input=input, output=output)
+    src, ref, data = files
+    if data is None and (src is None or ref is None):
+        hint = "give both --src and --ref, or --data; a language model (--model DIR) reads --input"
+        raise UserError(f"{'--src' if src is None else '--ref'} is missing", hint)
+
+
+def _score_texts(
+    model: Path,
+    places: tuple[Place | None, Place | None],
+    sharding: ShardOptions,
+    options: ScoringOptions,
+    *,
+    as_json: bool,
+    runtime: Runtime,
+) -> None:
+    """Print the score of each text, or write the table with them; `places` are input and output."""
+    input, output = places
+    refuse_half_a_job(sharding, text=False, input=input, output=output, output_is_file=True)
+    table = table_of_output(sharding, output, as_json=as_json)
+    with importing():
+        from regard.verbs.score_texts import TextScorer, cells_of, columns_of
+        from regard.verbs.shared.scored_lines import ScoreTotals, output_lines
+
+    scorer = TextScorer(model, options=options, runtime=runtime)
+    if table is not None and sharding.column is not None:
+        names = columns_of(sharding.into)
+        write_table(scorer, cells_of, names, places, sharding.column, table, as_written=True)
+        return
+    chunks = chunks_of(
+        None, path_of(input), "type a line to score it", column=sharding.column, as_written=True
     )
+    found = scorer.in_chunks(chunks)
+    if as_json:
+        write_output(output_lines(each, as_json=True) for each in found)
+        return
+    totals = ScoreTotals()
+    write_output(map(output_lines, totals.added(found)))
+    _note(counted(totals.lines, "text"), totals.tokens, totals.perplexity)
+
+
+def _note(what: str, tokens: int, perplexity: float | None) -> None:
+    from regard import console
+
+    shown = "" if perplexity is None else f", perplexity {perplexity:.6g}"
+    console.note(f"{what}, {counted(tokens, 'predicted token')}{shown}")

@@ -1,4 +1,4 @@
-"""What `classify`, `tag` and `embed` share: they write a table with columns for the answers."""
+"""What `classify`, `tag`, `embed` and `score` share: they write a table with columns for the answers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -41,10 +41,12 @@ def write_table(
     places: tuple[Place | None, Place | None],
     column: str,
     table: TableOutput,
+    *,
+    as_written: bool = False,
 ) -> None:
     """Write the table in a file with the answers to a column's texts; `places` are input and output.
 
-    `cells`: what the new columns, `names`, have for an answer.
+    `cells`: what the new columns, `names`, have for an answer. `as_written`: texts keep their line feeds.
     """
     from regard.verbs.generation.translations import check_output
     from regard.verbs.shared.answered_table import AnsweredTable
@@ -54,4 +56,4 @@ def write_table(
     assert isinstance(input, Path)
     into, *more = names
     answered = AnsweredTable.of(input, column, into, table, more)
-    write_to(output, answered.rows(map(cells, answer(answered.texts()))))
+    write_to(output, answered.rows(map(cells, answer(answered.texts(as_written=as_written)))))

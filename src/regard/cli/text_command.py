@@ -103,19 +103,24 @@ def lines_of(text: str) -> list[str]:
 
 
 def chunks_of(
-    lines: Sequence[str] | None, input: Path | None, waits: str, *, column: str | None = None
+    lines: Sequence[str] | None,
+    input: Path | None,
+    waits: str,
+    *,
+    column: str | None = None,
+    as_written: bool = False,
 ) -> Iterator[Sequence[str]]:
     """The lines that are given, or those of the file, or of standard input, in chunks.
 
     `waits`: what is printed to a user at a terminal who has given neither. `column`: of a file that is a
-    table, its texts are read.
+    table, its texts are read, on one line or `as_written`.
     """
     from regard.verbs.shared.lines import arriving, chunks, texts_of
 
     if lines is not None:
         return chunks(lines)
     if input is not None:
-        return chunks(texts_of(input, column))
+        return chunks(texts_of(input, column, as_written=as_written))
     if sys.stdin.isatty():
         click.echo(f"{waits}; Ctrl-D ends", err=True)
     return arriving(0)

@@ -157,7 +157,7 @@ def scoring_batches(
     stays inside a document, as in `PackedExamples`; else windows cross documents, as in `WindowExamples`.
     """
     sequences = documents_of(stream) if separate_documents else [(stream.first, len(stream.ids))]
-    windows = [window for sequence in sequences for window in _windows(sequence, block, context)]
+    windows = [window for sequence in sequences for window in scoring_windows(sequence, block, context)]
     windows.sort(key=lambda window: window[0] - window[2])  # the longest first
     place = 0
     while place < len(windows):
@@ -170,8 +170,11 @@ def scoring_batches(
         yield TextBatch(ids=batch.ids, labels=batch.labels, documents=None, lines=batch.lines)
 
 
-def _windows(sequence: Span, block: int, context: int) -> Iterator[tuple[int, int, int]]:
-    """For each window of a sequence: its first token, its first predicted token, its end."""
+def scoring_windows(sequence: Span, block: int, context: int) -> Iterator[tuple[int, int, int]]:
+    """The windows of at most `block` tokens in which each token of a sequence is predicted once.
+
+    Of each its first token, its first predicted token, its end.
+    """
     first, last = sequence
     done = first
     while done < last:

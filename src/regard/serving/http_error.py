@@ -1,9 +1,12 @@
 """An error with an HTTP status, which each dialect sends in its own shape."""
 
 import re
+from collections.abc import Sequence
 
-from regard.errors import FolderError, MissingExtra, RegardError, UserError
+from regard.errors import FolderError, MissingExtra, RegardError, UserError, did_you_mean
 from regard.serving.scheduler import Closed, DeadlinePassed, QueueFull
+
+FEW = 30  # fields that a hint names, all of them
 
 
 class HttpProblem(RegardError):
@@ -45,6 +48,15 @@ def problem_of(error: RegardError) -> HttpProblem:
     if isinstance(error, UserError):
         return HttpProblem(400, _of_fields(error.message), _of_fields(error.hint), code="invalid_value")
     return HttpProblem(500, error.message, error.hint, code="model_failed")
+
+
+def unknown_field(name: str, known: Sequence[str]) -> HttpProblem:
+    """The problem of a field that does not exist; the hint names the nearest one, or all of a few."""
+    name = name[:64]
+    hint = did_you_mean(name, known)
+    if hint.startswith("known:") and len(known) > FEW:
+        hint = "see /openapi.json"
+    return HttpProblem(400, f"there is no field {name}", hint, parameter=name, code="unknown_field")
 
 
 def _of_fields(text: str) -> str:

@@ -83,8 +83,8 @@ class Filler(TextVerb[str, FilledLine]):
         end, refused = len(texts), None
         for place, line in enumerate(texts):
             try:
-                if line and not line.isspace():
-                    encoded[place] = self._text(line, first + place)
+                if (text := self.encoded(line, first + place)) is not None:
+                    encoded[place] = text
             except DataError as error:
                 end, refused = place, error
                 break
@@ -108,8 +108,14 @@ class Filler(TextVerb[str, FilledLine]):
         [piece] = self.tokenizer.tokens([number])
         return self.tokenizer.decode([number]).strip() or piece
 
-    def _text(self, line: str, number: int) -> EncodedText:
-        """The ids of a line, and the positions of its masked tokens."""
+    def encoded(self, line: str, number: int) -> EncodedText | None:
+        """The ids of a line, and the positions of its masked tokens; None if it is empty.
+
+        Raises:
+            DataError: the line has no masked token, or is too long.
+        """
+        if not line or line.isspace():
+            return None
         segments = split_at_masks(self.tokenizer, line.strip())
         if len(segments) == 1:
             raise DataError(

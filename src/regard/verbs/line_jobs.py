@@ -6,12 +6,13 @@ from typing import Any
 
 from regard.errors import DataError
 from regard.jobs.part_worker import OpenedJob
-from regard.verbs import classify, embed, fill, generate, score, tag, translate
+from regard.verbs import classify, embed, fill, generate, score, score_texts, tag, translate
 from regard.verbs.engine_jobs import opened
 from regard.verbs.generation import continuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import output_lines
-from regard.verbs.jobs import LineJob
+from regard.verbs.jobs import LineJob, refuse_several_lines
+from regard.verbs.shared import scored_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.runtime import (
@@ -25,7 +26,7 @@ from regard.verbs.shared.text_options import (
     ClassificationOptions,
     EmbeddingOptions,
     FillingOptions,
-    PrefixOptions,
+    ScoringOptions,
     SummaryOptions,
     TaggingOptions,
     TranslationOptions,
@@ -209,18 +210,22 @@ def score_job(
     *,
     model: AnyModel | None = None,
     as_json: bool = False,
-    options: PrefixOptions = score.OPTIONS,
+    options: ScoringOptions = score.OPTIONS,
     runtime: Runtime = DEFAULT_RUNTIME,
 ) -> LineJob:
-    """Scores each line, a pair."""
+    """Scores each line, a pair, or a text of a language model."""
+    if model is not None and score_texts.scores_texts(model):
+        scorer = score_texts.TextScorer(model, options=options, runtime=runtime)
+    else:
+        scorer = score.PairScorer(model, options=options, runtime=runtime)
     return LineJob(
         command="score",
         into="log_prob",
         cell=lambda answer: answer.to_dict()["log_prob"],
         cell_kind="number",
-        texts=2,
-        verb=score.PairScorer(model, options=options, runtime=runtime),
-        written=functools.partial(score.output_lines, as_json=as_json),
+        texts=2 if isinstance(scorer, score.PairScorer) else 1,
+        verb=scorer,
+        written=functools.partial(scored_lines.output_lines, as_json=as_json),
         format="json" if as_json else "text",
         settings=[options, runtime],
     )

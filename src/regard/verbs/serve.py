@@ -6,12 +6,12 @@ prompt. A server may so compute pieces of several requests together, where their
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from regard import console
 from regard.data.chat_template import Message
+from regard.data.masked_text import in_context, split_at_masks
 from regard.data.sound import sound_of
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.batches import deterministic
@@ -20,11 +20,12 @@ from regard.errors import ConfigError, DataError, FolderError
 from regard.fast.decoding_step import fast_step
 from regard.inspection.alignment import attentions_to_source, source_attentions
 from regard.models.decoder_only import DecoderOnly
-from regard.models.encoder_only import EncoderOnly
+from regard.models.encoder_only import EncoderOnly, Head
 from regard.models.sequence_to_sequence import SequenceToSequence
 from regard.models.speech_to_text import SpeechToText
 from regard.verbs.classify import Classifier, ClassPrediction
 from regard.verbs.embed import EmbeddedLine, Embedder
+from regard.verbs.fill import FilledLine, Filler
 from regard.verbs.generate import Generator
 from regard.verbs.generation.continuations import PromptContinuations
 from regard.verbs.generation.glossary import RequiredText
@@ -50,9 +51,11 @@ from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntim
 from regard.verbs.shared.text_options import (
     ChatOptions,
     ClassificationOptions,
+    FillingOptions,
     PrefixOptions,
     TranslationOptions,
 )
+from regard.verbs.tag import TaggedSentence, Tagger
 from regard.verbs.transcribe import Transcriber
 from regard.verbs.translate import Translator
 from regard.weights.model_folder import LoadedModel
@@ -63,6 +66,12 @@ CHARACTERS_OF_A_TOKEN = 3  # about
 SAMPLES_OF_A_CHARACTER = 800  # of a recording, about: 20 characters a second
 MAX_CHARACTERS = 100_000  # of a prompt or a text that is not split
 REQUEST_PREFIX = "the prefix of the request as"
+OF_HEADS: Mapping[Head, tuple[Task, ...]] = {  # of an encoder; others embed texts
+    "classification": ("embed", "classify"),
+    "regression": ("embed", "classify"),
+    "tokens": ("tag",),
+    "masked_language_model": ("embed", "fill"),
+}
 
 
 class TranslationAnswerer(DecodingAnswerer[str, Translation]):
@@ -211,6 +220,44 @@ class ClassAnswerer(WholeTextAnswerer[ClassPrediction]):
         return list(self.classifier.answers(pieces, 1))
 
 
+class TagAnswerer(WholeTextAnswerer[TaggedSentence]):
+    """Gives each word of a text its label."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
+        self.tagger = Tagger(loaded, runtime=runtime)
+        self.tagger.unknown_tokens.switch_off()
+
+    def count_unknown(self, piece: str) -> int:
+        return _count_unknown(self.tagger.tokenizer, piece)
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[TaggedSentence]:
+        sentences = [piece.split() if self.settings.words else piece for piece in pieces]
+        return list(self.tagger.answers(sentences, 1))
+
+
+class FillAnswerer(WholeTextAnswerer[FilledLine]):
+    """Gives each masked token of a text the most probable tokens in its place."""
+
+    def __init__(self, loaded: LoadedModel, settings: AnswerSettings, runtime: DecodingRuntime) -> None:
+        super().__init__(settings)
+        self.filler = Filler(loaded, options=FillingOptions(top=settings.count), runtime=runtime)
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        pieces = super().pieces(texts)
+        for number, text in enumerate(texts, start=1):
+            self.filler.encoded(text, number)  # refuses one without a mask here, and not its whole batch
+        return pieces
+
+    def count_unknown(self, piece: str) -> int:
+        tokenizer = self.filler.tokenizer
+        parts = in_context(tokenizer, split_at_masks(tokenizer, piece.strip()))
+        return sum(part.count(tokenizer.unk_id) for part in parts)
+
+    def answers(self, pieces: Sequence[str], first: int) -> list[FilledLine]:
+        return list(self.filler.answers(pieces, 1))
+
+
 class ScoreAnswerer(BatchAnswerer[tuple[str, str], ForcedScore]):
     """Scores a given translation of each text."""
 
@@ -275,6 +322,8 @@ class ServedModel:
         "generate": GenerationAnswerer,
         "embed": EmbeddingAnswerer,
         "classify": ClassAnswerer,
+        "tag": TagAnswerer,
+        "fill": FillAnswerer,
         "score": ScoreAnswerer,
         "transcribe": RecordingAnswerer,
     }
@@ -294,11 +343,7 @@ class ServedModel:
         self.lock = threading.Lock()  # of the answerers
 
     def prepare(self) -> None:
-        """Build the fast form now: the first answer is quicker, and forks of this process share it.
-
-        A note names what the model can do and a server cannot ask for.
-        """
-        _note_unserved(self.loaded)
+        """Build the fast form now: the first answer is quicker, and forks of this process share it."""
         with deterministic([self.loaded.model]):
             fast_step(self.loaded.model)
 
@@ -383,22 +428,11 @@ def tasks_of(loaded: LoadedModel) -> tuple[Task, ...]:
         return ("translate", "score")
     if isinstance(model, DecoderOnly):
         return ("generate",)
-    if isinstance(model, EncoderOnly) and model.config.head == "tokens":
-        raise FolderError(
-            f"{loaded.path}: a server has no call for its labels of words", f"it {use_of(loaded)}"
-        )
     if isinstance(model, EncoderOnly):
-        classifies = model.config.head in ("classification", "regression")
-        return ("embed", "classify") if classifies else ("embed",)
+        return OF_HEADS.get(model.config.head, ("embed",))
     if isinstance(model, SpeechToText):
         return ("transcribe",)
     raise FolderError(f"{loaded.path}: this model cannot be served", f"it {use_of(loaded)}")
-
-
-def _note_unserved(loaded: LoadedModel) -> None:
-    """Note a masked language model: the server has no call that fills masks, and embeds texts by it."""
-    if isinstance(loaded.model, EncoderOnly) and loaded.model.config.head == "masked_language_model":
-        console.note(f"{loaded.path} embeds texts; a server has no call that fills masks, see `regard fill`")
 
 
 def _count_unknown(tokenizer: Tokenizer, text: str) -> int:

@@ -24,7 +24,7 @@ from regard.verbs.shared.text_options import (
     ClassificationOptions,
     EmbeddingOptions,
     FillingOptions,
-    PrefixOptions,
+    ScoringOptions,
     ShardOptions,
     SummaryOptions,
     TaggingOptions,
@@ -223,14 +223,14 @@ def score_shard(
     *,
     model: AnyModel | None = None,
     as_json: bool = False,
-    options: PrefixOptions = score.OPTIONS,
+    options: ScoringOptions = score.OPTIONS,
     sharding: ShardOptions = EVERYTHING,
     runtime: Runtime = DEFAULT_RUNTIME,
     done: Done | None = None,
 ) -> ShardReport:
     """Score the pairs of many files, or one shard of them; `jobs_merge` makes one file of all.
 
-    A pair is a line: SOURCE and TRANSLATION, separated by a tab.
+    A pair is a line: SOURCE and TRANSLATION, separated by a tab. Of a language model a line is a text.
 
     Args:
         input: a path or an address, or a pattern of them, such as s3://bucket/in/*.gz.

@@ -1,13 +1,16 @@
 """What all dialects share: the key of a request, JSON as a type, and the headers of an error."""
 
 import asyncio
+import json
 from typing import Annotated
 
 import msgspec
 import pytest
 
 from regard.serving.dialects.dialect import Call, decoded, error_response, json_response
+from regard.serving.dialects.openai_types import ChatRequest
 from regard.serving.dialects.own import OwnDialect
+from regard.serving.dialects.own_types import TranslateRequest
 from regard.serving.http_error import HttpProblem
 from tests.serving.made_models import request_of, service_with
 
@@ -93,6 +96,34 @@ def test_a_message_does_not_repeat_a_long_name():
             decoded(content % (b"x" * 100_000), Body)
         assert "x" * 65 in caught.value.message
         assert len(caught.value.message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b'{"text": "a", "txt": 1}', "did you mean 'text'?"),
+        (b'{"text": "a", "secret": 1}', "known: few, inner, text"),
+        (b'{"text": "a", "inner": {"counts": 1}}', "did you mean 'count'?"),
+    ],
+    ids=str,
+)
+def test_the_field_that_was_probably_meant_is_named(content, hint):
+    with pytest.raises(HttpProblem) as caught:
+        decoded(content, Body)
+    assert caught.value.hint == hint
+
+
+def test_fields_are_found_in_lists_and_beside_texts():
+    body = {"model": "a", "messages": [{"role": "user", "content": [{"type": "text", "txt": "a"}]}]}
+    with pytest.raises(HttpProblem) as caught:
+        decoded(json.dumps(body).encode(), ChatRequest)
+    assert caught.value.hint == "did you mean 'text'?"
+    with pytest.raises(HttpProblem) as caught:
+        decoded(json.dumps({"text": "a", "no_such": 1}).encode(), TranslateRequest)
+    assert caught.value.hint == "see /openapi.json"
+    with pytest.raises(HttpProblem) as caught:
+        decoded(json.dumps({"text": "a", "num_beams": 1}).encode(), TranslateRequest)
+    assert caught.value.hint == "did you mean 'beam_size'?"
 
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON ; charset=utf-8"])

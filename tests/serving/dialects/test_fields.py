@@ -77,7 +77,10 @@ def test_a_field_of_another_name_is_refused_with_those_that_are_known():
     JSON.refuse_others(["text", "list", "none", "number", "empty", "flag", "more"])
     with pytest.raises(HttpProblem, match="there is no field flag") as caught:
         JSON.refuse_others(["text", "list", "none", "number", "empty"])
-    assert (caught.value.parameter, caught.value.hint) == ("flag", "known: text, list, none, number, empty")
+    assert (caught.value.parameter, caught.value.hint) == ("flag", "known: empty, list, none, number, text")
+    with pytest.raises(HttpProblem) as caught:
+        JSON.refuse_others(["text", "lists", "none", "number", "empty", "flag"])
+    assert (caught.value.parameter, caught.value.hint) == ("list", "did you mean 'lists'?")
     with pytest.raises(HttpProblem) as caught:
         Fields({"x" * 99: 1}, is_form=False).refuse_others([])
     assert (len(caught.value.message), len(caught.value.parameter)) == (len("there is no field ") + 64, 64)

@@ -83,6 +83,16 @@ def test_n_choices_are_the_n_best(translator):
     assert [each.message.content for each in answer.choices] == [each.text for each in wanted.candidates]
 
 
+def test_a_message_names_the_field_n(serving, decoder_folder):
+    server = serving({"chars": decoder_folder()})
+    body = {"model": "chars", "prompt": "To be", "n": 3, "temperature": 0}
+    answer = post(server, "/v1/completions", body)
+    assert answer.status == 400
+    assert answer.json["error"]["message"].startswith("greedy search finds one text, not n = 3; leave out n,")
+    answer = post(server, "/v1/completions", {"model": "chars", "prompt": "To be", "num": 3})
+    assert answer.json["error"]["message"].startswith("there is no field num; ")
+
+
 def test_a_streamed_chat_is_the_whole_one(translator):
     asked = {"model": "en-de", "messages": [{"role": "user", "content": TEXT}]}
     whole = translator.chat.completions.create(**asked)

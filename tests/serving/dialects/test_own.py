@@ -166,6 +166,35 @@ def test_vectors_and_classes_and_scores_are_those_of_the_python_calls(serving, e
     assert (refused.status, refused.json["parameter"]) == (400, "translation")
 
 
+def test_labels_of_words_and_masked_tokens_are_those_of_the_python_calls(serving, encoder_folder):
+    tagger, masked = encoder_folder("tokens", ("A", "B")), encoder_folder("masked_language_model")
+    server = serving({"tags": tagger, "masks": masked})
+    texts = ["the cat sat.", "", "a \u2603 film"]
+    found = post(server, "/api/v1/tag", {"text": texts}).json["results"]
+    for one, text in zip(found, texts, strict=True):
+        assert [(each["word"], each["label"]) for each in one["words"]] == regard.tag(text, model=tagger)
+        assert all(0 < each["probability"] <= 1 for each in one["words"])
+    assert [each["unknown_tokens"] for each in found] == [0, 0, 1]
+    [one] = post(server, "/api/v1/tag", {"text": texts[0], "words": True}).json["results"]
+    assert [each["word"] for each in one["words"]] == ["the", "cat", "sat."]
+    texts = ["the [MASK] sat on the <mask>", "", "a \u2603 [MASK]"]
+    found = post(server, "/api/v1/fill", {"text": texts, "top": 2}).json["results"]
+    for one, wanted in zip(found, regard.fill(texts, model=masked, top=2), strict=True):
+        assert [[each["token"] for each in guesses] for guesses in one["masks"]] == [
+            [token for token, _ in guesses] for guesses in wanted
+        ]
+    assert [each["unknown_tokens"] for each in found] == [0, 0, 1]
+
+
+def test_a_text_without_a_mask_is_refused_by_its_number(serving, encoder_folder):
+    server = serving({"masks": encoder_folder("masked_language_model")})
+    answer = post(server, "/api/v1/fill", {"text": ["a [MASK]", "a film"]})
+    assert (answer.status, answer.json["error"]) == (400, "text 2 has no masked token")
+    assert "[MASK]" in answer.json["hint"]
+    refused = post(server, "/api/v1/tag", {"text": "a film"})
+    assert refused.json["error"] == "this model does not tag"
+
+
 def test_models_are_listed(included):
     [model] = ask(included, "GET", "/api/v1/models").json["models"]
     assert (model["name"], model["tasks"]) == ("en-de", ["translate", "score"])

@@ -22,6 +22,7 @@ KINDS = {  # verb -> tasks whose models it takes
     "tag": {"tagging"},
     "embed": {"masked_language_model"},
     "fill": {"masked_language_model"},
+    "score_texts": {"language_model"},
     "transcribe": {"transcription"},
 }
 CALLS = [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 from starlette.responses import Response
 
-from regard.serving.http_error import HttpProblem
+from regard.serving.http_error import HttpProblem, unknown_field
 from regard.serving.json_problem import BOM, json_problem
 from regard.serving.request import ServedRequest
 from regard.serving.service import Service
@@ -118,7 +118,7 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
         except msgspec.ValidationError:
             return msgspec.convert(with_integers(msgspec.json.decode(content)), kind)
     except msgspec.ValidationError as error:
-        raise wrong_type(error) from None
+        raise wrong_type(error, kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         raise HttpProblem(400, *json_problem(content), code="invalid_json") from None
 
@@ -133,20 +133,39 @@ def with_integers(value: Any) -> Any:
     return int(value) if exact else value
 
 
-def wrong_type(error: msgspec.ValidationError) -> HttpProblem:
-    """The problem that a value of another type is; names the field."""
+def wrong_type(error: msgspec.ValidationError, kind: Any) -> HttpProblem:
+    """The problem of a body that is not of this type; names the field."""
     message, _, place = str(error).partition(" - at `")
     name = place.removesuffix("`").removeprefix("$").removeprefix(".") or None
     if unknown := re.fullmatch(r"Object contains unknown field `(.{1,64})`", message):
-        return HttpProblem(
-            400,
-            f"there is no field {unknown[1]}",
-            "see /openapi.json",
-            parameter=unknown[1],
-            code="unknown_field",
-        )
+        return unknown_field(unknown[1], _fields_at(kind, name or ""))
     text = f"{name}: {message}" if name else message
     return HttpProblem(400, text[:LONGEST], "see /openapi.json", parameter=name, code="invalid_type")
+
+
+def _fields_at(kind: Any, place: str) -> list[str]:
+    """The names of the fields of the object at a place of a body, such as `messages[0]`."""
+    found = _parts(msgspec.inspect.type_info(kind))
+    for name, _ in re.findall(r"(\w+)|(\[)", re.sub(r"\[[^]]*\]", "[", place)):
+        found = [part for each in found for part in _inside(each, name)]
+    return [field.encode_name for each in found for field in getattr(each, "fields", ())]
+
+
+def _inside(kind: msgspec.inspect.Type, name: str) -> list[msgspec.inspect.Type]:
+    """The types of the field of this name, or without a name of the items."""
+    if not name:
+        return _parts(getattr(kind, "item_type", None) or getattr(kind, "value_type", None))
+    fields = getattr(kind, "fields", ())
+    return [part for each in fields if each.encode_name == name for part in _parts(each.type)]
+
+
+def _parts(kind: msgspec.inspect.Type | None) -> list[msgspec.inspect.Type]:
+    """The type, or the types of which it is one."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _parts(kind.type)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return [part for each in kind.types for part in _parts(each)]
+    return [] if kind is None else [kind]
 
 
 def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.datastructures import UploadFile
 
 from regard.serving.dialects.dialect import JSON, Call, decoded, with_integers
-from regard.serving.http_error import HttpProblem
+from regard.serving.http_error import HttpProblem, unknown_field
 from regard.serving.limits import ServerLimits
 
 URL_ENCODED, MULTIPART = FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -68,9 +68,7 @@ class Fields:
         """Raise an HttpProblem for a field of another name."""
         for name in self._values:
             if name not in names:
-                raise HttpProblem(
-                    400, f"there is no field {name[:64]}", f"known: {', '.join(names)}", parameter=name[:64]
-                )
+                raise unknown_field(name, names)
 
     def _one(self, name: str) -> Any:
         value = self._values.get(name)

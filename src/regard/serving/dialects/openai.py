@@ -6,6 +6,7 @@ by OpenAI. Fields that only describe the client or the account (`user`, `metadat
 
 import asyncio
 import base64
+import re
 import struct
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -351,8 +352,11 @@ def _texts(given: Any, name: str) -> list[str]:
 
 def _error_of(problem: HttpProblem) -> OpenAIError:
     kind = TYPES.get(problem.status, "server_error")
+    text = problem.text
+    if problem.code == "invalid_value":  # of a decoding control, whose message names regard's own
+        text = re.sub(r"\b(num|n_best)\b", "n", text)
     return OpenAIError(
-        error=OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
+        error=OpenAIErrorBody(message=text, type=kind, param=problem.parameter, code=problem.code)
     )
 
 

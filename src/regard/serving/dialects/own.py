@@ -20,6 +20,9 @@ from regard.serving.dialects.own_types import (
     EmbedRequest,
     EmbedResponse,
     ErrorResponse,
+    FilledText,
+    FillRequest,
+    FillResponse,
     GeneratedTexts,
     GenerateRequest,
     GenerateResponse,
@@ -29,6 +32,11 @@ from regard.serving.dialects.own_types import (
     ScoreRequest,
     ScoreResponse,
     Sentence,
+    TaggedText,
+    TaggedWord,
+    TagRequest,
+    TagResponse,
+    TokenProbability,
     TranslatedText,
     TranslateRequest,
     TranslateResponse,
@@ -39,9 +47,11 @@ from regard.serving.http_error import HttpProblem, problem_of, unsupported
 from regard.serving.models import Slot
 from regard.serving.service import LONG, Answered, length_of
 from regard.verbs.classify import ClassPrediction
+from regard.verbs.fill import FilledLine
 from regard.verbs.generation.kept_texts import NOTHING
 from regard.verbs.generation.translations import Translation
 from regard.verbs.shared.answerer import AnswerSettings
+from regard.verbs.tag import TaggedSentence
 
 PREFIX = "/api/v1"
 DIGITS = 6  # of vectors and probabilities: beyond them digits may depend on the batch
@@ -61,6 +71,8 @@ class OwnDialect(Dialect):
             post("generate", self.generate, GenerateRequest, GenerateResponse, "Continue prompts."),
             post("embed", self.embed, EmbedRequest, EmbedResponse, "Embed texts as vectors."),
             post("classify", self.classify, ClassifyRequest, ClassifyResponse, "Classify texts."),
+            post("tag", self.tag, TagRequest, TagResponse, "Label the words of texts."),
+            post("fill", self.fill, FillRequest, FillResponse, "Predict masked tokens."),
             post("score", self.score, ScoreRequest, ScoreResponse, "Score given translations."),
             Route("GET", f"{PREFIX}/models", self.models, "List the models.", answer=ModelsResponse),
         ]
@@ -131,9 +143,23 @@ class OwnDialect(Dialect):
     async def classify(self, call: Call) -> Response:
         body = await call.body(ClassifyRequest)
         top = min(body.top, call.service.limits.classes)
-        found, unknown = await self._answered(call, body, AnswerSettings(task="classify", count=top))
+        settings = AnswerSettings(task="classify", count=top)
+        found, unknown = await self._answered(call, body, settings)
         results = [_classified(*each) for each in zip(found.answers, unknown, strict=True)]
         return json_response(ClassifyResponse(model=found.slot.name, results=results))
+
+    async def tag(self, call: Call) -> Response:
+        body = await call.body(TagRequest)
+        found, unknown = await self._answered(call, body, AnswerSettings(task="tag", words=body.words))
+        results = [_tagged(*each) for each in zip(found.answers, unknown, strict=True)]
+        return json_response(TagResponse(model=found.slot.name, results=results))
+
+    async def fill(self, call: Call) -> Response:
+        body = await call.body(FillRequest)
+        settings = AnswerSettings(task="fill", count=min(body.top, call.service.limits.classes))
+        found, unknown = await self._answered(call, body, settings)
+        results = [_filled(*each) for each in zip(found.answers, unknown, strict=True)]
+        return json_response(FillResponse(model=found.slot.name, results=results))
 
     async def score(self, call: Call) -> Response:
         body = await call.body(ScoreRequest)
@@ -276,6 +302,22 @@ def _classified(prediction: ClassPrediction, unknown: int) -> ClassifiedText:
     ]
     value = None if prediction.value is None else float(f"{prediction.value:.6g}")
     return ClassifiedText(classes=classes, value=value, unknown_tokens=unknown)
+
+
+def _tagged(sentence: TaggedSentence, unknown: int) -> TaggedText:
+    words = [
+        TaggedWord(word=each.form, label=each.label, probability=round(each.probability, DIGITS))
+        for each in sentence.words
+    ]
+    return TaggedText(words=words, unknown_tokens=unknown)
+
+
+def _filled(line: FilledLine, unknown: int) -> FilledText:
+    masks = [
+        [TokenProbability(token=each.token, probability=round(each.probability, DIGITS)) for each in guesses]
+        for guesses in line.masks
+    ]
+    return FilledText(masks=masks, unknown_tokens=unknown)
 
 
 def _info(slot: Slot, *, looks: bool) -> ModelInfo:

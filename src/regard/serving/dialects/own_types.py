@@ -28,6 +28,18 @@ class ClassifyRequest(Strict):
     top: Annotated[int, msgspec.Meta(ge=1, description="How many classes, most probable first.")] = 1
 
 
+class TagRequest(Strict):
+    text: Texts
+    model: ModelName = None
+    words: Annotated[bool, msgspec.Meta(description="White space alone separates words.")] = False
+
+
+class FillRequest(Strict):
+    text: Annotated[Texts, msgspec.Meta(description="Texts with [MASK] in place of tokens.")]
+    model: ModelName = None
+    top: Annotated[int, msgspec.Meta(ge=1, description="How many tokens, most probable first.")] = 5
+
+
 class ScoreRequest(Strict):
     text: Texts
     translation: Texts
@@ -136,6 +148,37 @@ class ClassifiedText(msgspec.Struct, kw_only=True):
 class ClassifyResponse(msgspec.Struct, kw_only=True):
     model: str
     results: list[ClassifiedText]
+
+
+class TaggedWord(msgspec.Struct, kw_only=True):
+    word: str
+    label: str
+    probability: float
+
+
+class TaggedText(msgspec.Struct, kw_only=True):
+    words: list[TaggedWord]
+    unknown_tokens: Unknown
+
+
+class TagResponse(msgspec.Struct, kw_only=True):
+    model: str
+    results: list[TaggedText]
+
+
+class TokenProbability(msgspec.Struct, kw_only=True):
+    token: str
+    probability: float
+
+
+class FilledText(msgspec.Struct, kw_only=True):
+    masks: list[list[TokenProbability]]  # of each masked token, most probable first
+    unknown_tokens: Unknown
+
+
+class FillResponse(msgspec.Struct, kw_only=True):
+    model: str
+    results: list[FilledText]
 
 
 class Score(msgspec.Struct, kw_only=True):

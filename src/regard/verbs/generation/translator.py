@@ -127,9 +127,7 @@ class Translator(ShowsModel):
                 self._strategy, self.model, tokenizers.target, self.workers, options, runtime
             )
         else:
-            from regard.verbs.generation.engine import (
-                EngineDecoder,
-            )
+            from regard.verbs.generation.engine import EngineDecoder
 
             self._decoder = EngineDecoder(
                 self.settings, self._strategy, self.loaded, self.workers, options, runtime

@@ -65,9 +65,9 @@ class AnsweredTable:
         [place] = table.columns([column])
         return cls(table=table, place=place, into=(into, *more), kind=kind)
 
-    def texts(self) -> Iterator[str]:
-        """The texts of the column."""
-        for record, [text] in table_cells(self.table, [self.place], empty=True):
+    def texts(self, *, as_written: bool = False) -> Iterator[str]:
+        """The texts of the column, each on one line, unless they are read `as_written`."""
+        for record, [text] in table_cells(self.table, [self.place], empty=True, as_written=as_written):
             self._waiting.append(record)
             yield text
 

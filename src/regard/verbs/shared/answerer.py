@@ -17,7 +17,7 @@ from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.running_answers import RunningAnswers
 from regard.verbs.shared.text_options import SpeechOptions, SplitMode
 
-Task = Literal["translate", "generate", "embed", "classify", "score", "transcribe"]
+Task = Literal["translate", "generate", "embed", "classify", "tag", "fill", "score", "transcribe"]
 Piece = TypeVar("Piece")
 Answer = TypeVar("Answer")
 ANY_SPEECH = SpeechOptions()  # the language is detected by the model, or named in its settings
@@ -28,13 +28,14 @@ class AnswerSettings:
     """How texts are answered.
 
     Attributes:
-        count: how many candidates a translation has, texts a prompt, or classes a text.
+        count: how many candidates a translation has, texts a prompt, classes a text, or tokens a mask.
         prefix: the text before each source, such as >>fra<<; None: the model's own.
         chat: prompts are conversations, as `ServedModel.rendered` returns them.
         alignments: candidates of a translation have alignments to the source.
         keep: what stays as it is in a translation, as of `TranslationOptions`.
         alternatives: each token comes with so many of the most probable tokens in its place, and the parts of
             a text come with their tokens; None: neither.
+        words: the words of a text to label are separated by white space alone.
     """
 
     task: Task
@@ -46,6 +47,7 @@ class AnswerSettings:
     alignments: bool = False
     keep: tuple[str, ...] = ()
     alternatives: int | None = None
+    words: bool = False
     speech: SpeechOptions = ANY_SPEECH
 
 

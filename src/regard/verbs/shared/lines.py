@@ -36,8 +36,10 @@ def stream_lines(file: str | Path, *, notes: bool = True) -> Iterator[str]:
     return note_tabs(file, lines)
 
 
-def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
-    """The lines of a file, or the cells of a `column` of a table, each as one line, for each record one.
+def texts_of(file: str | Path, column: str | None, *, as_written: bool = False) -> Iterator[str]:
+    """The lines of a file, or the cells of a `column` of a table, for each record one.
+
+    A cell is one line, unless it is read `as_written`.
 
     Raises:
         DataError: as `stream_lines`; or the table has no such column.
@@ -49,7 +51,7 @@ def texts_of(file: str | Path, column: str | None) -> Iterator[str]:
         return without_tabs(file, stream_lines(file, notes=False))
     table = named_table(file, column)
     places = table.columns([column])
-    return (text for _, [text] in table_cells(table, places, empty=True))
+    return (text for _, [text] in table_cells(table, places, empty=True, as_written=as_written))
 
 
 def document_of(file: str | Path | None) -> str:

@@ -47,11 +47,15 @@ def _table_of(loaded: LoadedModel) -> Callable[[LoadedModel, str], dict[str, Any
 def _language_model(loaded: LoadedModel, data: str) -> dict[str, Any]:
     """Windows of the model's own length; of JSON Lines the texts are the documents, else a file is one."""
     document = "record" if format_by_name(Path(data)) == "jsonl" else "file"
-    limit = cast(DecoderOnly, loaded.model).trained_length
     return {
-        "task": {"kind": "language_model", "block": min(limit or USUAL, LONGEST)},
+        "task": {"kind": "language_model", "block": usual_window(loaded)},
         "data": {"train": {"file": "", "document": document}, "valid": {"file": data, "document": document}},
     }
+
+
+def usual_window(loaded: LoadedModel) -> int:
+    """The tokens of a window in which a language model that no recipe trained is scored."""
+    return min(cast(DecoderOnly, loaded.model).trained_length or USUAL, LONGEST)
 
 
 def _labelled(loaded: LoadedModel, _: str) -> dict[str, Any]:

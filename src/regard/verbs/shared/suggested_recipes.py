@@ -31,6 +31,7 @@ SUGGESTED = {  # verb -> the recipe that trains a model for it in the shortest t
     "tag": Suggestion("ud-pos", 5),
     "embed": Suggestion("sst-mlm", 6),
     "fill": Suggestion("sst-mlm", 6),
+    "score_texts": Suggestion("shakespeare-char-cpu", 3),
     "transcribe": Suggestion("conformer-digits", 2),
 }
 PRETRAINED = {"summarize": "T5 or BART", "embed_images": "CLIP"}  # verb without a recipe -> pretrained models

@@ -36,13 +36,16 @@ def named_table(file: str | Path, column: str) -> Table:
 
 
 def table_cells(
-    table: Table, places: Sequence[int], *, empty: bool = False
+    table: Table, places: Sequence[int], *, empty: bool = False, as_written: bool = False
 ) -> Iterator[tuple[Record, tuple[str, ...]]]:
     """Each record, and its cells in these columns, each on one line; those without any text if `empty`.
+
+    `as_written`: with their line feeds and the spaces around them.
 
     Records of JSON that lack one have an empty text; a warning names them when all are read, and lines that
     repeat the header, which are no records.
     """
+    shown = _as_written if as_written else one_line
     lacking: list[int] = []
     headers: list[int] = []
     count = 0
@@ -54,7 +57,7 @@ def table_cells(
         if None in cells:
             count += 1
             lacking += [record.line] if len(lacking) < NAMED_LINES else []
-        yield record, tuple(map(one_line, cells))
+        yield record, tuple(map(shown, cells))
     if count:
         names = " or ".join(repr(table.names[place]) for place in places)
         lines = _named(lacking, count)
@@ -68,13 +71,20 @@ def table_cells(
         console.warn(f"{table.path}: {repeat} the names of the columns, and no record: line {lines}")
 
 
+def _as_written(cell: str | None) -> str:
+    """A cell as it is, without half characters of JSON, which no text can have."""
+    return (cell or "").encode("utf-8", "replace").decode("utf-8")
+
+
 def _named(lines: Sequence[int], count: int) -> str:
     """The first of `count` lines."""
     return ", ".join(map(str, lines)) + (", ..." if count > len(lines) else "")
 
 
-def pairs_of(file: str | Path, columns: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """The sources and the targets of a table of pairs.
+def pairs_of(
+    file: str | Path, columns: Sequence[str] = (), *, as_written: bool = False
+) -> tuple[list[str], list[str]]:
+    """The sources and the targets of a table of pairs, each on one line, unless they are `as_written`.
 
     They are in the columns that `columns` names, or else in the only two, or in those that `regard new`
     would detect.
@@ -94,7 +104,7 @@ def pairs_of(file: str | Path, columns: Sequence[str] = ()) -> tuple[list[str], 
         raise DataError(
             f"{file}: {counted(len(places), 'column')} of pairs", "name two: --columns SOURCE,TARGET"
         )
-    pairs = [cells for _, cells in table_cells(table, places)]
+    pairs = [cells for _, cells in table_cells(table, places, as_written=as_written)]
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 

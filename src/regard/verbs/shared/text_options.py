@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from regard.errors import UserError
 from regard.verbs.shared.keyword_fields import keyword
 
 SplitMode = Literal["auto", "on", "off"]
@@ -71,6 +72,26 @@ class PrefixOptions:
         "The text before each source, such as >>fra<<. [default: the model's own]",
         metavar="TEXT",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions(PrefixOptions, BatchOptions):
+    """How given texts are scored."""
+
+    begin: bool | None = keyword(
+        None,
+        "Of a language model: predict the first token of a text, too, from the token that begins texts."
+        " [default: if the model was trained so]",
+    )
+    end: bool | None = keyword(
+        None, "Of a language model: predict the end of a text, too. [default: if the model was trained so]"
+    )
+
+    def refuse_ends(self, what: str) -> None:
+        """Raise a UserError for the options of models of another kind, `what`."""
+        for name in ("begin", "end"):
+            if getattr(self, name) is not None:
+                raise UserError(f"{name} is for {what}", "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,8 +177,8 @@ class ShardOptions:
     into: str | None = keyword(
         None,
         "With a column and an output that is a table: the name of the column that is added, or the first of"
-        " two. [default: translation, summary, continuation, vector, label (of a number: value), words, masks"
-        " or log_prob]",
+        " several. [default: translation, summary, continuation, vector, label (of a number: value), words,"
+        " masks or log_prob]",
         metavar="NAME",
     )
 
