@@ -190,7 +190,7 @@ def test_a_model_that_is_larger_than_the_budget_is_served_with_a_warning(capsys)
     assert "it is served all the same" in said
     models.slots["a"].engine = None
     models.use("a")
-    assert "a alone has" not in capsys.readouterr().err, "it is said once"
+    assert "a alone has" not in capsys.readouterr().err, "it is reported once"
 
 
 def test_a_model_is_loaded_once_though_two_requests_ask_for_it():

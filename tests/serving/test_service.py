@@ -234,7 +234,7 @@ def test_an_answer_without_a_text_that_it_must_have_is_refused():
 
     def answered(word):
         call = service.answer(
-            request_of(), service.slot("a"), EMBED, ["The house."], lambda piece: ((word,),)
+            request_of(), service.slot("a"), EMBED, ["A house."], lambda piece: ((word,),)
         )
         return asyncio.run(call).answers
 
