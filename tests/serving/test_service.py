@@ -233,9 +233,7 @@ def test_an_answer_without_a_text_that_it_must_have_is_refused():
     service = service_with({"a": Engine(MadeModel(Required()), runner)})
 
     def answered(word):
-        call = service.answer(
-            request_of(), service.slot("a"), EMBED, ["A house."], lambda piece: ((word,),)
-        )
+        call = service.answer(request_of(), service.slot("a"), EMBED, ["A house."], lambda piece: ((word,),))
         return asyncio.run(call).answers
 
     assert answered("Haus") == [answer]
