@@ -155,8 +155,8 @@ def test_a_worker_whose_server_has_ended_refuses_what_it_has_and_ends(echo, exit
     monkeypatch.setattr(thread, "join", join)
     echo.gate.clear()
     server.submit(1, "held")
-    server.submit(2, "waits")
     assert echo.begun.wait(10)
+    server.submit(2, "waits")
     assert exits == []
     server.own.close()
     server.thread.join(10)
