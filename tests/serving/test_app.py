@@ -404,6 +404,7 @@ def test_a_second_signal_ends_at_once_and_what_is_lost_gets_the_503_of_its_diale
     ("template", "path", "part"),
     [("/v1/models/{}", "/v1/models/a", "a"), ("/v1/models/{}", "/v1/models/a/b", "a/b"),
      ("/v1/models/{}", "/v1/models/", ""), ("/v1/models/{}", "/v1/model/a", ""),
+     ("/v1/models/{}", "/v1/completions/a", ""), ("/v2/document/{}/result", "/v2/document/abcdefgh", ""),
      ("/v2/document/{}/result", "/v2/document/a/result", "a"),
      ("/v2/document/{}/result", "/v2/document/a/b/result", ""),
      ("/v2/document/{}/result", "/v2/document/result", ""),
@@ -516,12 +517,33 @@ def test_a_method_that_nobody_knows_is_logged_if_it_is_a_short_word(app, method,
     assert (line["method"], line["route"], line["status"]) == (logged, "none", 404)
 
 
+SITE = "https://app.example.org"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"), [({}, 204), ({"X-Long": "x" * 100_000}, 431), ({"Host": "evil.example"}, 403)]
+)
+def test_the_question_of_a_browser_is_refused_where_its_request_would_be(app, monkeypatch, headers, status):
+    monkeypatch.setattr(app.service, "origins", frozenset({SITE}))
+    question = {"Origin": SITE, "Access-Control-Request-Method": "POST"}
+    assert called(app, "OPTIONS", "/api/v1/translate", {**question, **headers})[0] == status
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 431)])
+def test_all_headers_together_may_be_as_long_as_the_limit(app, more, status):
+    rest = len("host" + "localhost" + "x-long")
+    headers = {"X-Long": "x" * (app.service.limits.header_bytes - rest + more)}
+    assert called(app, "GET", "/health", headers)[0] == status
+
+
 def test_a_server_that_is_ending_refuses_all_but_questions_about_itself(app, monkeypatch):
     monkeypatch.setattr(app.service, "draining", True)
     found, headers, body = called(app, "GET", "/api/v1/models")
     assert (found, headers["connection"], b"the server is ending" in body) == (503, "close", True)
     assert called(app, "GET", "/health")[0] == 200
     assert called(app, "GET", "/health/ready")[0] == 503
+    counted = app.service.metrics.registry.get_sample_value
+    assert counted("regard_rejected_requests_total", {"reason": "draining"}) == 1.0
     monkeypatch.setattr(app.service, "draining", False)
     assert "connection" not in called(app, "GET", "/api/v1/models")[1]
 

@@ -1,6 +1,7 @@
 """The store of glossaries: limits, files, and what a folder may hold."""
 
 import json
+from datetime import datetime
 
 import pytest
 
@@ -116,6 +117,30 @@ def test_a_file_that_is_no_glossary_stops_the_start(tmp_path, spoil):
         GlossaryStore(tmp_path)
     file.rename(tmp_path / "other.txt")
     assert GlossaryStore(tmp_path).all() == []
+
+
+@pytest.mark.parametrize("place", ["file", "dictionary"])
+def test_a_file_with_a_field_that_nobody_knows_stops_the_start(tmp_path, place):
+    made = GlossaryStore(tmp_path).create("a", ONE)
+    file = tmp_path / f"{made.id}.json"
+    content = json.loads(file.read_text("utf-8"))
+    (content if place == "file" else content["dictionaries"][0])["later"] = 1
+    file.write_text(json.dumps(content), "utf-8")
+    with pytest.raises(FolderError, match="later"):
+        GlossaryStore(tmp_path)
+
+
+def test_glossaries_that_are_made_at_the_same_time_have_an_order(monkeypatch):
+    class Standing(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 1, 2, tzinfo=tz)
+
+    monkeypatch.setattr(glossaries, "datetime", Standing)
+    store = GlossaryStore()
+    times = [store.create(str(number), ONE).created for number in range(3)]
+    assert times == sorted(set(times))
+    assert times[0].startswith("2026-01-02T00:00:00")
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path):

@@ -209,12 +209,20 @@ async def test_a_client_that_does_not_read_is_cut_off(resumed):
     one, timers = connections(1, never)
     one.data_received(GET + b"\r\n")
     one.pause_writing()
+    assert one.flow.write_paused, "the application waits"
     await timers.passes(31)
     assert not one.transport.closed
     if resumed:
         one.resume_writing()
+        assert not one.flow.write_paused
     await timers.passes(1)
     assert one.transport.aborted is not resumed
+    if resumed:
+        one.pause_writing()
+        await timers.passes(31)
+        assert not one.transport.aborted
+        await timers.passes(1)
+        assert one.transport.aborted
     one.connection_lost(None)  # or the application would wait for ever
 
 
@@ -224,6 +232,7 @@ async def test_a_connection_that_is_lost_waits_for_nothing():
     one.connection_lost(None)
     other.pause_writing()
     other.connection_lost(None)
+    assert all(each.call is None for each in timers.waiting)
     await timers.passes(100)
     assert one.transport.content == other.transport.content == b""
     assert not other.transport.aborted
@@ -261,6 +270,18 @@ async def test_an_idle_connection_that_is_closed_is_cut_off_if_its_client_does_n
     assert (one.transport.closed, one.transport.aborted) == (True, False)
     await timers.passes(31)
     assert not one.transport.aborted
+    await timers.passes(1)
+    assert one.transport.aborted
+
+
+@in_loop
+async def test_a_client_that_does_not_read_has_no_more_time_because_its_connection_is_closed():
+    one, timers = connections(1)
+    one.pause_writing()
+    await timers.passes(7)
+    one.shutdown()
+    await timers.passes(24)
+    assert (one.transport.closed, one.transport.aborted) == (True, False)
     await timers.passes(1)
     assert one.transport.aborted
 

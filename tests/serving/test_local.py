@@ -423,10 +423,11 @@ def test_other_methods_are_answered_in_json_too(ask):
     ],
     ids=["none", "ours", "other"],
 )
+@pytest.mark.parametrize("count", [1, 3])
 def test_each_token_is_a_line_and_what_fails_after_them_is_the_last(
-    ask, server, monkeypatch, error, last, warned
+    ask, server, monkeypatch, error, last, warned, count
 ):
-    tokens, found = [{"token": str(number), "log_prob": -0.5} for number in range(3)], []
+    tokens, found = [{"token": str(number), "log_prob": -0.5} for number in range(count)], []
 
     def stream(body):
         yield from tokens

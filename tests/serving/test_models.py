@@ -188,6 +188,9 @@ def test_a_model_that_is_larger_than_the_budget_is_served_with_a_warning(capsys)
     models.use("a")
     assert "a alone has" in (said := capsys.readouterr().err)
     assert "it is served all the same" in said
+    models.slots["a"].engine = None
+    models.use("a")
+    assert "a alone has" not in capsys.readouterr().err, "it is reported once"
 
 
 def test_a_model_is_loaded_once_though_two_requests_ask_for_it():
@@ -212,7 +215,9 @@ def test_only_loaded_models_are_reloaded_ended_and_waited_for(capsys):
     new = [models.slots[name].engine for name in "ab"]
     assert (new[0] is old[0], new[1] is old[1], models.loaded) == (False, True, ["a", "b"])
     assert (old[0].runner.calls, old[1].runner.calls) == (["close"], [])
-    assert "b keeps its weights" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "b keeps its weights" in said
+    assert "a is reloaded" in said
     assert models.metric("model_loads_total", model="b") == 1.0, "a load that fails is none"
     new[1].runner.busy = True
     assert models.store.busy
@@ -239,7 +244,7 @@ def test_a_reload_keeps_the_budget_and_may_find_its_model_unloaded():
     assert models.loaded == ["a"]
 
 
-def test_a_model_that_cannot_be_loaded_is_unavailable_for_a_while_and_says_no_secret():
+def test_a_model_that_cannot_be_loaded_is_unavailable_for_a_while_and_says_no_secret(capsys):
     models = Store(a=1)
     models.broken.add("a")
     with pytest.raises(HttpProblem, match="the model a cannot be loaded") as refused:
@@ -247,6 +252,7 @@ def test_a_model_that_cannot_be_loaded_is_unavailable_for_a_while_and_says_no_se
     found = refused.value
     assert (found.status, found.code, found.retry_after) == (503, "model_unavailable", 30)
     assert "secret" not in found.text
+    assert "a cannot be loaded: a secret" in capsys.readouterr().err, "the log has the reason"
 
 
 def test_a_model_that_is_not_there_is_named_and_without_a_name_it_is_the_first():

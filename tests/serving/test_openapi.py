@@ -7,10 +7,13 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
+from regard.serving import openapi
 from regard.serving.answer_types import ANSWERS, TEXT_ANSWERS
 from regard.serving.dialects.deepl import IMPOSSIBLE, TAG_FIELDS
+from regard.serving.dialects.dialect import JSON
 from regard.serving.dialects.openai_audio import GRANULARITIES, NEUTRAL, TRANSLATIONS
 from regard.serving.form_fields import FORMS, MULTIPART, URLENCODED
+from regard.serving.glossaries import GlossaryStore
 from regard.serving.run import dialects
 from tests.serving.asking import ask, post, recorded
 from tests.whisper_folder import noise
@@ -253,6 +256,12 @@ def test_links_lead_from_what_was_made_to_its_operations(document):
         "/v3/glossaries": 6,
     }
     assert {link["operationId"] for links in made.values() for link in links.values()} <= operations
+    key = {"document_key": "$response.body#/document_key"}
+    for path, links in made.items():
+        name, body = ("document_id", key) if path == "/v2/document" else ("glossary_id", None)
+        for link in links.values():
+            assert link["parameters"] == {"name": f"$response.body#/{name}"}
+            assert link.get("requestBody") == body
 
 
 def test_the_document_names_every_operation(document):
@@ -288,3 +297,94 @@ def test_the_document_has_the_fields_of_addresses(document):
     ]
     assert list(paths["/v2/glossaries"]["post"]["responses"])[:1] == ["201"]
     assert "content" not in paths["/v2/glossaries/{name}"]["delete"]["responses"]["204"]
+
+
+@pytest.fixture(scope="module")
+def routes():
+    """The routes of all dialects, and the operation of each in the document."""
+    found = dialects(GlossaryStore())
+    paths = openapi.document(found, "regard", "1")["paths"]
+    return [
+        (route, paths[route.path.replace("{}", "{name}")][route.method.lower()])
+        for dialect in found
+        for route in dialect.routes()
+    ]
+
+
+def operation_of(routes, method, path):
+    [found] = [operation for route, operation in routes if (route.method, route.path) == (method, path)]
+    return found
+
+
+def test_an_operation_takes_a_key_unless_it_is_open_and_a_body_where_one_is_read(routes):
+    for route, operation in routes:
+        assert ({"key": []} in operation["security"]) is not route.open, route.path
+        body = operation.get("requestBody", {"required": False})
+        assert body["required"] is (route.body is not None or route.form), route.path
+
+
+def test_what_stands_in_an_address_is_not_empty(routes):
+    parameters = [each for _, operation in routes for each in operation.get("parameters", ())]
+    assert {each["schema"]["minLength"] for each in parameters} == {1}
+
+
+def test_a_status_is_that_of_operations_which_can_have_it(routes):
+    for route, operation in routes:
+        statuses = set(operation["responses"])
+        assert {"400", "401", "403", "404", "405", "503"} <= statuses, route.path
+        assert ("413" in statuses) is (route.method in ("POST", "PUT", "PATCH")), route.path
+        for status in (456, 501):
+            assert (str(status) in statuses) is (status in route.statuses), route.path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "media"),
+    [
+        ("POST", "/api/v1/translate", "200", {JSON, "text/event-stream"}),
+        ("POST", "/api/v1/embed", "200", {JSON}),
+        ("POST", "/v1/embeddings", "200", {JSON}),
+        ("POST", "/v1/audio/transcriptions", "200", {JSON, "text/plain"}),
+        ("GET", "/metrics", "200", {"text/plain"}),
+        ("GET", "/", "200", {"*/*"}),
+        ("GET", "/health/ready", "503", {JSON}),
+    ],
+)
+def test_answers_have_the_content_types_that_are_sent(routes, method, path, status, media):
+    assert set(operation_of(routes, method, path)["responses"][status]["content"]) == media
+
+
+def schema_in(routes, method, path, status):
+    """The name of the type of a JSON answer, or its schema; of one that is no JSON its schema."""
+    [schema] = [
+        each["schema"] for each in operation_of(routes, method, path)["responses"][status]["content"].values()
+    ]
+    return schema.get("$ref", "").rpartition("/")[2] or schema
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "expected"),
+    [
+        ("POST", "/api/v1/embed", "200", "EmbedResponse"),
+        ("POST", "/api/v1/embed", "400", "ErrorResponse"),
+        ("GET", "/health/ready", "200", "Health"),
+        ("GET", "/health/ready", "503", "Health"),
+        ("GET", "/health/ready", "404", "ErrorResponse"),
+        ("POST", "/v1/embeddings", "400", "OpenAIError"),
+        ("GET", "/metrics", "200", {"type": "string"}),
+        ("GET", "/", "200", {}),
+    ],
+)
+def test_answers_and_errors_have_their_types(routes, method, path, status, expected):
+    assert schema_in(routes, method, path, status) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "fields"),
+    [
+        ("/translate", "400", {"error"}),
+        ("/v2/translate", "400", {"message", "detail"}),
+        ("/v2/glossaries", "456", {"message", "detail"}),
+    ],
+)
+def test_errors_have_the_fields_of_their_dialect(routes, path, status, fields):
+    assert set(schema_in(routes, "POST", path, status)["properties"]) == fields

@@ -3,12 +3,15 @@
 import asyncio
 import logging
 import signal
+import socket
+import sys
 from contextlib import closing
 from types import SimpleNamespace
 
 import pytest
 import uvicorn
 
+from regard.cli.serve import command
 from regard.errors import UserError
 from regard.serving import run
 from regard.serving.engine import Engine
@@ -65,6 +68,48 @@ def test_a_server_that_is_stopped_twice_ends_at_once(busy):
 
     assert asyncio.run(stopped_twice()) == (True, False, False)
     assert (server.force_exit, server.should_exit, server.lost) == (True, True, True)
+
+
+def test_a_server_ends_when_for_a_while_no_request_was_there(busy, monkeypatch):
+    server, runner, now = busy
+    runner.busy, server.service.in_flight = False, 1
+
+    async def sleep(seconds):
+        now[0] += 1.0
+        server.service.in_flight = int(now[0] < 8.0)
+
+    monkeypatch.setattr(run.asyncio, "sleep", sleep)
+    monkeypatch.setattr(run, "QUIET", 4.0)
+    asyncio.run(server._drain())
+    assert now[0] == 7.0 + 4.0, "the last request was there at 7 s"
+
+
+def test_what_runs_beside_requests_is_kept_until_it_is_done(busy):
+    """asyncio itself may forget a task that nobody else has."""
+    server, _, _ = busy
+
+    async def started():
+        server._start(asyncio.sleep(0))
+        kept = len(server._tasks)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return kept, len(server._tasks)
+
+    assert asyncio.run(started()) == (1, 0)
+
+
+def test_a_server_is_loaded_while_it_serves_and_ends_its_models_and_looks(busy, monkeypatch):
+    server, runner, _ = busy
+    server.service.looks = SimpleNamespace(close=lambda: runner.calls.append("close looks"))
+
+    async def served(self, sockets=None):
+        assert server.service.loaded
+        raise OSError("broken")
+
+    monkeypatch.setattr(uvicorn.Server, "serve", served)
+    with pytest.raises(OSError, match="broken"):
+        asyncio.run(server.run_until_stopped())
+    assert runner.calls == ["close looks", "abort"]
 
 
 @pytest.mark.parametrize("cause", [UserError("the folder is damaged", "copy it again"), None])
@@ -241,3 +286,25 @@ def test_a_port_that_is_taken_has_a_hint():
         with pytest.raises(UserError, match="in use") as caught:
             bound("127.0.0.1", first.getsockname()[1])
     assert "--port 0" in caught.value.hint
+
+
+def test_a_port_is_free_again_as_soon_as_its_server_has_ended():
+    with closing(bound("127.0.0.1", 0)) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            first.accept()[0].close()  # the server closes first
+            assert client.recv(1) == b""
+    bound("127.0.0.1", port).close()
+
+
+def test_options_that_are_not_given_are_those_of_the_command():
+    options, asked = vars(ServeOptions()), command.make_context("serve", []).params
+    both = options.keys() & asked.keys() - {"models", "allow_origins"}  # lists, which are tuples there
+    assert both >= {"host", "port", "lazy", "access_log", "log_texts"}
+    assert {name: options[name] for name in both} == {name: asked[name] for name in both}
+
+
+def test_requests_are_logged_on_stderr_unless_that_is_switched_off():
+    assert service_of(ServeOptions()).log.stream is sys.stderr
+    assert service_of(ServeOptions(access_log=False)).log.stream is None

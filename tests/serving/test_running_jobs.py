@@ -18,6 +18,7 @@ from regard.serving.scheduler import (
     Scheduler,
 )
 from regard.verbs.serve import AnswerSettings, DecodingAnswerer
+from tests.serving.test_scheduler import Seen
 
 
 class Countdown:
@@ -94,11 +95,17 @@ def test_an_idle_batch_is_dropped_with_its_memory():
         running.add(job(counter, "1"), 0)
         running.step()
     assert counter.batches == 2
+    gone = job(counter, "5")
+    running.add(gone, 0)
+    gone.cancelled = True
+    running.drop_cancelled()
+    running.add(job(counter, "1"), 0)
+    assert counter.batches == 4
 
 
 def test_cancelled_jobs_leave_and_others_stay():
     running, counter = RunningJobs(), Counter()
-    gone, kept = job(counter, "5", "5"), job(counter, "2")
+    gone, kept = job(counter, "1", "1"), job(counter, "2")
     for each, place in ((gone, 0), (gone, 1), (kept, 0)):
         running.add(each, place)
     gone.cancelled = True
@@ -316,6 +323,7 @@ def test_pieces_are_counted_by_the_length_of_their_requests_and_by_step():
         running.add(long, number)
     for number in range(2):
         running.add(short, number)
+    assert running.stepped == 0
     assert running.pieces_by_length() == {True: 3, False: 2}
     assert (running.pieces, running.tokens, running.jobs()) == (5, 5, {long, short})
     running.step()
@@ -401,9 +409,12 @@ def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypa
     now, measured = [0.0], []
     monkeypatch.setattr(Scheduler, "_run", lambda self: None)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    scheduler, counter = Scheduler(), Counter()
+    observer = Seen()
+    scheduler, counter = Scheduler(observer=observer), Counter()
     monkeypatch.setattr(
-        scheduler, "_measure", lambda seconds, size, *, decodes: measured.append((seconds, size))
+        scheduler,
+        "_measure",
+        lambda seconds, size, *, decodes: measured.append((seconds, size)) if decodes else None,
     )
     step = scheduler._decoded.step
 
@@ -417,6 +428,7 @@ def test_the_time_of_what_is_decoded_counts_from_one_answer_to_the_next(monkeypa
     assert (scheduler._spent, measured) == (2.0, [])
     scheduler._decode([])
     assert (scheduler._spent, measured) == (0.0, [(4.0, jobs[0].sizes[0])])
+    assert observer.batches == [(2, 2.0), (2, 2.0)]
     scheduler._decode([])
     assert (scheduler._spent, measured[1:]) == (0.0, [(2.0, jobs[1].sizes[0])])
     scheduler._spent = 7.0  # of pieces that were cancelled
@@ -446,9 +458,11 @@ def test_long_requests_advance_when_short_ones_have_had_as_much_time():
             return super()._advanced(key)
 
     jobs, counter = Timed(lambda: now[0]), Counter()
-    for count in (1, MANY_PIECES + 1):
+    for count in (MANY_PIECES + 1, 1):
         job = Job(answerer=counter, pieces=["100"] * count, finished=lambda error: None)
         assert jobs.add(job, job.take()) == []
+        if count > 1:
+            assert jobs.step() == []  # alone: its time does not count
     stepped = []
     for _ in range(17):
         assert jobs.step() == []

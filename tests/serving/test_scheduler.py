@@ -277,8 +277,11 @@ def test_the_length_of_the_queue_and_each_batch_are_reported(still):
     still.cancel(asked[0].job)
     still.cancel(asked[0].job)  # it waits no more
     assert still._observer.queued == [1, 2, 3, 2, 2]
+    usual = dict(still._seconds_per_character)
     assert still._compute(still._take_batch()) == 0.0
     assert still._observer.batches == [(1, 0.0)]
+    assert still._seconds_per_character[True] == usual[True], "nothing was decoded"
+    assert still._seconds_per_character[False] < usual[False]
 
 
 def test_a_scheduler_is_busy_until_it_has_answered(scheduler):
@@ -325,10 +328,10 @@ def test_the_time_of_a_character_follows_what_is_measured_but_no_outlier(still):
     still._seconds_per_character = {True: 1.0, False: 2.0}
     still._measure(12.0, 3, decodes=False)
     assert still._seconds_per_character == {True: 1.0, False: pytest.approx(2.0 + (4.0 - 2.0) / 10)}
-    for seconds in (1.0 * OUTLIER, 1000.0 * OUTLIER):
-        still._seconds_per_character[True] = 1.0
+    for seconds in (2.0 * OUTLIER, 1000.0 * OUTLIER):
+        still._seconds_per_character[True] = 2.0
         still._measure(seconds, 1, decodes=True)
-        assert still._seconds_per_character[True] == pytest.approx(1.0 + (OUTLIER - 1.0) / 10)
+        assert still._seconds_per_character[True] == pytest.approx(2.0 + (2.0 * OUTLIER - 2.0) / 10)
     still._seconds_per_character[True] = 1.0
     still._measure(0.5, 0, decodes=True)  # empty texts
     assert still._seconds_per_character[True] == pytest.approx(0.95)
@@ -370,6 +373,13 @@ def test_a_piece_that_fails_alone_is_not_computed_again(still):
     )
 
 
+def test_a_request_of_which_several_pieces_fail_ends_once_and_without_answers(still):
+    asked = Asked(still, Echo(), ["bad", "bad", "good"])
+    still._compute(still._take_batch())
+    assert isinstance(asked.error, ValueError)
+    assert asked.found == {}
+
+
 def test_what_is_refused_at_the_end_is_reported_like_an_answer(still):
     reported, asked = [], Asked(still, Echo(), ["a"])
     still._after_turn = lambda: reported.append(asked.error)
@@ -390,10 +400,12 @@ def test_an_answer_for_nobody_is_not_reported_and_a_request_ends_with_its_last_a
     assert (asked.found, asked.done.is_set(), asked.error) == ({0: "a", 1: "b"}, True, None)
 
 
-def test_when_all_is_refused_the_thread_has_ended():
+@pytest.mark.parametrize("end", [Scheduler.abort, lambda scheduler: scheduler.close(wait=True)])
+def test_when_all_is_refused_or_answered_the_thread_has_ended(end):
     scheduler = Scheduler(after_turn=lambda: time.sleep(0.1))
-    assert scheduler._thread.is_alive()
-    scheduler.abort()
+    assert scheduler._thread.daemon, "a program may end though nobody closed it"
+    Asked(scheduler, Echo(), ["a"])
+    end(scheduler)
     assert not scheduler._thread.is_alive()
 
 
@@ -402,7 +414,7 @@ def test_decoding_takes_turns_as_long_as_the_batch_of_other_work_before_them(sti
 
     def decode(joining):
         calls.append(("decode", joining, still._running))
-        now[0] += 0.4
+        now[0] += 0.5
 
     def compute(batch):
         calls.append(("compute", len(batch.rows)))
@@ -426,7 +438,7 @@ def test_decoding_takes_turns_as_long_as_the_batch_of_other_work_before_them(sti
     RUN(still)
     turn = [("decode", [], 6), "turn"]
     assert calls == [
-        ("decode", ["joins"], 6), "turn", ("compute", 3), "turn", *turn, *turn, *turn,
+        ("decode", ["joins"], 6), "turn", ("compute", 3), "turn", *turn, *turn,
         ("decode", [], 2), "turn",
     ]  # fmt: skip
     assert (still._running, still._observer.queued) == (0, [0, 0])

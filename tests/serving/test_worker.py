@@ -140,17 +140,26 @@ def test_no_more_batches_are_kept_than_have_room(server, echo):
     server.worker._end(5, DataError("a", "b"))
     [reported] = server.worker._messages
     assert [rows for rows, _ in reported.batches] == list(range(3, KEPT_BATCHES + 3))
+    assert reported.queued == 0
 
 
-def test_a_worker_whose_server_has_ended_refuses_what_it_has_and_ends(echo, exits):
+def test_a_worker_whose_server_has_ended_refuses_what_it_has_and_ends(echo, exits, monkeypatch):
     server = Server(echo)
+    thread = server.worker._scheduler._thread
+    usual = thread.join
+
+    def join(seconds):
+        echo.gate.set()  # when the end has begun
+        usual(seconds)
+
+    monkeypatch.setattr(thread, "join", join)
     echo.gate.clear()
     server.submit(1, "held")
-    server.submit(2, "waits")
     assert echo.begun.wait(10)
+    server.submit(2, "waits")
     assert exits == []
     server.own.close()
-    echo.gate.set()
     server.thread.join(10)
+    assert echo.batches == [(["held"], 0)]
     assert set(exits) == {1}
     assert not server.worker._scheduler.busy

@@ -180,6 +180,19 @@ def test_another_process_is_begun_after_a_while_and_gets_what_waits(handle, monk
         end.close()
 
 
+def test_a_process_that_was_begun_for_a_worker_closed_meanwhile_ends(handle, pipe, monkeypatch):
+    monkeypatch.setattr(workers, "time", SimpleNamespace(monotonic=lambda: 200.0, sleep=lambda seconds: None))
+    process = Process(8)
+
+    def started(self):
+        self.close()
+        return pipe[0], process
+
+    monkeypatch.setattr(WorkerHandle, "_started", started)
+    assert handle._replaced()
+    assert process.calls == ["kill"]
+
+
 @pytest.mark.parametrize("exiting", [False, True])
 def test_no_process_is_begun_for_a_closed_worker_or_at_exit(handle, monkeypatch, capsys, exiting):
     event = threading.Event()

@@ -24,6 +24,7 @@ MOST = 1000  # glossaries
 MOST_ENTRIES = 200_000  # of all together: about 50 MB of memory
 MOST_BYTES = 20_000_000  # of all terms together
 MOST_DICTIONARIES = 100  # of a glossary
+APART = timedelta(milliseconds=1)  # the times of two glossaries, at least
 NAME_BYTES = 1024
 FILE = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json")
 
@@ -88,7 +89,7 @@ class GlossaryStore:
             HttpProblem: there is no room, or the name is wrong. RunError: it cannot be written.
         """
         with self._lock:  # all times differ, so that their order is the same after a restart
-            self._latest = max(datetime.now(UTC), self._latest + timedelta(milliseconds=1))
+            self._latest = max(datetime.now(UTC), self._latest + APART)
         created = self._latest.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         made = Glossary(
             id=str(uuid.uuid4()), name=_checked_name(name), created=created, dictionaries=dictionaries
@@ -188,13 +189,13 @@ def _full(message: str) -> HttpProblem:
     return HttpProblem(456, message, "delete a glossary", code="quota_exceeded")  # 456: DeepL's own
 
 
-class _Entries(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _Entries(msgspec.Struct, forbid_unknown_fields=True):
     source_lang: str
     target_lang: str
     entries: str
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _File(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     created: str
     dictionaries: list[_Entries]

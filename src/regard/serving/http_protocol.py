@@ -45,7 +45,7 @@ class _LimitedProtocol(H11Protocol):
         if len(self.connections) > self.limits.connections:
             self._refuse(503, "too many connections", "try again later")
             return
-        self._wait_for("headers", self.limits.header_seconds)
+        self._wait_for("headers")
 
     def data_received(self, data: bytes) -> None:
         if self.conn.their_state is h11.IDLE and (line := FIRST_LINE.match(data)):
@@ -55,21 +55,20 @@ class _LimitedProtocol(H11Protocol):
             return
         state = self.conn.their_state
         if state is h11.IDLE:
-            self._wait_for("headers", self.limits.header_seconds)
+            self._wait_for("headers")
         elif state is h11.SEND_BODY:
-            self._wait_for("body", self.limits.body_seconds + GRACE)
+            self._wait_for("body")
         else:
-            self._wait_for("", 0.0)
+            self._wait_for("")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._wait_for("", 0.0)
+        self._wait_for("")
         self._stop_write_timer()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stop_write_timer()
-        self._write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+        self._abort_later()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -88,36 +87,33 @@ class _LimitedProtocol(H11Protocol):
         self._refuse(400, "the request is not HTTP, or its headers are too long", "send fewer headers")
 
     def _abort_later(self) -> None:
-        """Close the connection even if the client does not read what was sent."""
-        self._stop_write_timer()
-        self._write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
+        """Close the connection if the client does not read what was sent."""
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.limits.write_seconds, self.transport.abort)
 
     def _stop_write_timer(self) -> None:
         if self._write_timer:
             self._write_timer.cancel()
             self._write_timer = None
 
-    def _wait_for(self, what: str, seconds: float) -> None:
-        """Close the connection if `what` does not arrive within `seconds` from now."""
+    def _wait_for(self, what: str) -> None:
+        """Close the connection if `what` does not arrive in its time from now."""
         if what == self._waits_for:
             return
         self._waits_for = what
         if self._timer:
             self._timer.cancel()
-            self._timer = None
-        if what:
-            self._timer = self.loop.call_later(seconds, self._too_slow)
+        seconds = {"headers": self.limits.header_seconds, "body": self.limits.body_seconds + GRACE}
+        self._timer = self.loop.call_later(seconds[what], self._too_slow) if what else None
 
     def _too_slow(self) -> None:
-        self._timer = None
-        if self._waits_for == "headers" and self.conn.our_state is h11.IDLE:
+        if self._waits_for == "headers":
             self._refuse(408, "the headers took too long", "send the request at once")
         elif not self.transport.is_closing():
             self.transport.abort()
 
     def _refuse(self, status: int, message: str, hint: str) -> None:
         """Send an error without the application, and close the connection."""
-        self._wait_for("", 0.0)
         if self.transport.is_closing():
             return
         content = self.error_body(self._path, HttpProblem(status, message, hint))

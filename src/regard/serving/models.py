@@ -21,6 +21,7 @@ from regard.serving.scheduler import Observer
 
 NAME = re.compile(r"[a-zA-Z0-9][\w.-]{0,63}", re.ASCII)
 PAIR = re.compile(r"([a-z]{2,3})-([a-z]{2,3})(?:[.-].*)?")
+SHOWN = 100  # characters of a wrong name in a message
 Loader = Callable[[Path | None, Observer], Engine]
 
 
@@ -70,9 +71,9 @@ class ModelStore:
         if name is None:
             return self.default
         if name not in self.slots:
-            hint = did_you_mean(name[:100], self.slots)
+            hint = did_you_mean(name[:SHOWN], self.slots)
             raise HttpProblem(
-                404, f"there is no model {name[:100]!r}", hint, parameter="model", code="model_not_found"
+                404, f"there is no model {name[:SHOWN]!r}", hint, parameter="model", code="model_not_found"
             )
         return self.slots[name]
 
@@ -152,7 +153,8 @@ class ModelStore:
                     slot.engine.runner.close()
                     slot.engine = None
                     self._metrics.unloads.labels(slot.name).inc()
-            size = 0 if kept.engine is None else kept.engine.model.bytes
+            assert kept.engine is not None
+            size = kept.engine.model.bytes
             if size > self.budget_bytes and kept.name not in self._beyond:
                 self._beyond.add(kept.name)
                 console.warn(

@@ -106,7 +106,7 @@ def _links(path: str, routes: Sequence[Route]) -> dict[str, Any]:
                 "operationId": _operation_id(route),
                 "parameters": {"name": f"$response.body#/{identifier}"},
             }
-            if needed and route.form:
+            if needed:  # in a form
                 link["requestBody"] = {name: f"$response.body#/{name}" for name in needed}
             found[_operation_id(route)] = link
     return found

@@ -42,6 +42,8 @@ from regard.serving.service import Service
 from regard.verbs.shared.runtime import DEFAULT_DECODING_RUNTIME, DecodingRuntime, Runtime
 
 QUIET = 0.2  # seconds without a request that must pass before the server ends
+PAUSE = 0.02  # seconds between two looks at whether all requests are answered
+SHUTDOWN_SECONDS = 5  # in which open connections must end, after the last answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ class ModelServer(uvicorn.Server):
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=limits.keep_alive_seconds,
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             h11_max_incomplete_event_size=limits.header_bytes,
         )
         super().__init__(config)
@@ -197,7 +199,7 @@ class ModelServer(uvicorn.Server):
                 quiet_since = now
             elif now - quiet_since >= QUIET:  # seen now, however long the loop was held up
                 break
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(PAUSE)
         if self.service.models.busy:
             self.lost = True
             await asyncio.to_thread(self.service.models.abort)
@@ -247,14 +249,13 @@ def bound(host: str, port: int) -> socket.socket:
         [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with ExitStack() as on_failure:
             bound = on_failure.enter_context(socket.socket(family, kind, protocol))
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
             bound.bind(address)
             on_failure.pop_all()
     except OSError as error:
         is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
         hint = "--port 0 takes a free one" if is_taken else "--host names an address of this machine"
         raise UserError(f"{host}:{port}: {error.strerror or error}", hint) from None
-    bound.set_inheritable(False)
     return bound
 
 

@@ -30,6 +30,7 @@ SIMILAR = 4  # the sizes of the pieces of a batch differ by this factor at most,
 SMALL = 64  # where shorter pieces count as having so many characters
 ABORT_SECONDS = 5.0  # that `abort` waits for the thread to end
 SMOOTHING = 0.1  # the weight of a new measurement in the average time of a character
+UNMEASURED = 1e-4  # seconds of a character, before any is measured
 
 
 class QueueFull(RegardError):
@@ -89,7 +90,8 @@ class Scheduler:
         self._decoded = RunningJobs()
         self._running = 0  # pieces that are being decoded or computed
         self._closed = self._aborted = False
-        self._seconds_per_character = {True: 1e-4, False: 1e-4}  # True: of decoding; False: of other work
+        # True: of decoding; False: of other work
+        self._seconds_per_character = {True: UNMEASURED, False: UNMEASURED}
         self._spent = 0.0  # seconds of decoding since the last piece was done
         self._thread = threading.Thread(target=self._run, name="regard-scheduler", daemon=True)
         self._thread.start()
@@ -128,7 +130,6 @@ class Scheduler:
             if job in self._jobs:
                 self._jobs.remove(job)
             self._report_queue()
-            self._changed.notify()
 
     def close(self, wait: bool = False) -> None:
         """Take no more requests, and end the thread when all are answered."""

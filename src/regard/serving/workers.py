@@ -84,7 +84,7 @@ class Workers:
         takers = [(handle, share) for handle, share in zip(handles, shares, strict=True) if share]
         jobs = [job] if len(takers) < 2 else divided(job, [share for _, share in takers])
         try:
-            for (handle, _), each in zip(takers or [(handles[0], [])], jobs, strict=True):
+            for (handle, _), each in zip(takers, jobs, strict=True):
                 handle.submit(each)
         except Closed:
             self.cancel(job)
