@@ -11,7 +11,7 @@ from regard.verbs.engine_jobs import opened
 from regard.verbs.generation import continuations
 from regard.verbs.generation.controls import UNSET, Controls
 from regard.verbs.generation.translations import output_lines
-from regard.verbs.jobs import LineJob, refuse_several_lines
+from regard.verbs.jobs import LineJob
 from regard.verbs.shared import scored_lines
 from regard.verbs.shared.any_model import AnyModel
 from regard.verbs.shared.keyword_fields import keyword_fields
