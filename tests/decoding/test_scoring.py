@@ -90,3 +90,9 @@ def test_no_pairs_give_no_scores_and_no_models_are_refused():
     assert forced_scores(model_of(), []) == []
     with pytest.raises(ConfigError, match="at least one"):
         forced_scores([], pairs())
+
+
+@pytest.mark.parametrize("name", ["bos_id", "eos_id"])
+def test_a_special_token_that_is_no_token_is_refused(name):
+    with pytest.raises(ConfigError, match=f"{name} = -1 is not the id of a token"):
+        forced_scores(model_of(), pairs(), **{name: -1})
