@@ -13,6 +13,7 @@ from regard.decoding import (
     ForbiddingRule,
     GreedySearch,
     LengthLimits,
+    ModuleStepper,
     Sampling,
     batches,
     decode,
@@ -127,7 +128,7 @@ def test_a_module_with_other_arguments_or_outputs_is_refused():
     }
     for message, function in wrong.items():
         with pytest.raises(ConfigError, match=message):
-            _refuse_other_logits(function(ids, lengths, ids[:, :1]), ids[:, :1])
+            _refuse_other_logits(function(ids, lengths, ids[:, :1]), ids[:, :1], 1)
     with pytest.raises(ConfigError, match="the shape"):
         decode(lambda source, lengths, target: torch.zeros(1, 12), ids, lengths, GreedySearch())
 
@@ -135,13 +136,14 @@ def test_a_module_with_other_arguments_or_outputs_is_refused():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_probabilities_are_refused_and_log_probabilities_are_logits(model, dtype):
     """Their softmax gave other hypotheses without a word."""
-    ids, lengths, search = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([3, 2]), BeamSearch(size=2)
+    ids, lengths = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([3, 2])
 
-    def found(change):
+    def found(change, search=BeamSearch(size=2)):  # noqa: B008 (frozen)
         return decode(lambda *given: change(model.eval()(*given).to(dtype)), ids, lengths, search)
 
-    with pytest.raises(ConfigError, match="probabilities, not logits"):
-        found(lambda logits: logits.softmax(dim=-1))
+    for search in (BeamSearch(size=2), GreedySearch(limits=LengthLimits(ratio=0.0, offset=1), cut=True)):
+        with pytest.raises(ConfigError, match="probabilities, not logits"):
+            found(lambda logits: logits.softmax(dim=-1), search)
     same, usual = found(lambda logits: logits.log_softmax(dim=-1)), found(lambda logits: logits)
     if dtype == torch.float32:
         assert [each.ids for row in same for each in row] == [each.ids for row in usual for each in row]
@@ -189,6 +191,24 @@ def test_no_sources_have_no_hypotheses(model, search):
     ids = torch.ones(0, 3, dtype=torch.int64)
     assert decode(model, ids, torch.ones(0, dtype=torch.int64), search) == []
     assert decode(model, [], [], search) == []
+
+
+def test_a_module_reads_a_row_of_each_hypothesis_and_no_more():
+    rows = []
+
+    def module(src_ids, src_lengths, tgt_ids):
+        rows.append(len(tgt_ids))
+        return torch.zeros(*tgt_ids.shape, 5)
+
+    found = decode(module, [[0], [1], [2]], [1, 0, 1], GreedySearch(limits=LIMITS))
+    assert len(found) == 3
+    assert {*rows} == {3}
+
+
+def test_a_stepper_of_a_function_takes_any_number_of_logits():
+    stepper = ModuleStepper(lambda source, lengths, target: torch.zeros(*target.shape, 1))
+    stepper.start(torch.tensor([[1]]), torch.tensor([1]))
+    assert stepper.step(torch.tensor([0])).tolist() == [[0.0]]
 
 
 def test_logits_must_include_the_end():

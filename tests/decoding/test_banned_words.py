@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.banned_words import BannedWords, can_write
+from regard.decoding.banned_words import BannedWords, TokenTexts, can_write
 from regard.decoding.rules import NO_TOKEN, GeneratedTokens
 
-PIECES = ("", "a", "b", "ab", " a", " ab", "ba", ".", " ", "ab.", " aba", "b a", "猫", " 猫", "\u0301")
+PIECES = ("", "a", "b", "ab", " a", " ab", "ba", ".", " ", "ab.", " aba", "b a", "猫", " 猫", "d.", "\u0301")
 
 
 class Pieces:
@@ -28,14 +28,14 @@ def words(text):
     return text.replace(".", " . ").replace("猫", " 猫 ").split(" ")
 
 
-def banned(ids, texts):
-    rule = BannedWords(texts, Pieces())
+def banned(ids, texts, tokenizer=None):
+    rule = BannedWords(texts, tokenizer or Pieces())
     found = rule.banned(GeneratedTokens(torch.tensor([ids], dtype=torch.int64)))
     return {token for token in found[0].tolist() if token != NO_TOKEN}
 
 
 @given(st.lists(st.integers(1, len(PIECES) - 2), max_size=5), st.sampled_from(["a", "ab", "ba", "aba", "猫"]))
-def test_each_token_that_completes_the_word_is_banned(ids, text):
+def test_each_token_that_completes_the_word_is_banned_and_no_other(ids, text):
     before = words(Pieces().decode(ids)).count(text)
     completing = {
         token
@@ -43,7 +43,9 @@ def test_each_token_that_completes_the_word_is_banned(ids, text):
         if text in words(Pieces().decode([*ids, token]))
         and words(Pieces().decode([*ids, token])).count(text) > before
     }
-    assert completing <= banned(ids, (text,))
+    found = banned(ids, (text,))
+    assert completing <= found
+    assert all(text in words(Pieces().decode([*ids, token])) for token in found)
 
 
 def test_every_spelling_of_a_word_is_banned_and_longer_words_are_not():
@@ -61,7 +63,7 @@ def test_texts_of_several_words_and_of_scripts_without_spaces():
     assert banned([1], ("a.",)) == {PIECES.index(".")}
 
 
-@pytest.mark.parametrize("text", ["a", "aba", "ab ab.", "猫", "bb"])
+@pytest.mark.parametrize("text", ["a", "aba", "ab ab.", "猫", "bb", "d"])
 def test_a_text_of_pieces_can_be_written_in_whatever_spelling(text):
     assert can_write(NoUsual(), text)
 
@@ -88,6 +90,30 @@ class Bytes:
 
     def decode(self, ids):
         return bytes(ids).decode("utf-8", "replace")
+
+
+class BytesOnly(Bytes):
+    """One that finds no tokens for any text."""
+
+    def encode_words(self, text):
+        return []
+
+
+def test_a_text_of_usual_tokens_can_be_written_and_by_bytes_perhaps_any():
+    assert can_write(Pieces(), "a")
+    assert can_write(BytesOnly(), "猫")
+
+
+def test_only_parts_of_characters_and_tokens_without_a_text_depend_on_the_tokens_before():
+    assert TokenTexts(Bytes()).others == [*range(128, 256)]
+    found = TokenTexts(Pieces())
+    assert (found.others, tuple(found.texts)) == ([0], PIECES)
+
+
+def test_after_a_prompt_with_the_text_other_characters_can_be_written():
+    *begun, last = "猫".encode()
+    assert banned([*begun, last], ("猫",), Bytes()) == set()
+    assert banned([*begun, last, *begun], ("猫",), Bytes()) == {last}
 
 
 @pytest.mark.parametrize("first", ["猫", "é", "cat"])

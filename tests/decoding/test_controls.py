@@ -179,8 +179,10 @@ def test_each_control_takes_the_numbers_of_its_range_and_no_others(name):
     for value in taken:
         control.refuse(name, value, None)
     for value in refused:
-        with pytest.raises(ConfigError, match=f"^{name} is "):
+        with pytest.raises(ConfigError, match=f"^{name} is ") as raised:
             control.refuse(name, value, None)
+        bound = raised.value.message.rpartition(" ")[2].replace(",", "")
+        assert float(bound) in map(float, taken), "the message names a number that would do"
 
 
 def test_each_control_is_switched_off_by_its_own_value():

@@ -6,6 +6,7 @@ import pytest
 
 from regard.decoding.diverse import DiverseBeamSearch
 from regard.decoding.hypothesis import Power, Request, Wu, best_first
+from regard.decoding.penalties import PresencePenalty
 from regard.decoding.rules import BannedTokens, LengthLimits
 from regard.decoding.search import BeamSearch
 from regard.errors import ConfigError
@@ -80,8 +81,9 @@ def test_as_many_as_groups_are_the_best_of_each(make_table):
     assert apart, "else nothing was tested"
 
 
-def test_one_group_is_a_plain_beam_and_without_diversity_all_groups_are_one(make_table):
-    common = {"limits": LIMITS, "rules": RULES}
+@pytest.mark.parametrize("rules", [(), (PresencePenalty(penalty=0.7),)], ids=["bans", "penalty"])
+def test_one_group_is_a_plain_beam_and_without_diversity_all_groups_are_one(make_table, rules):
+    common = {"limits": LIMITS, "rules": (*rules, *RULES)}
     table = make_table(vocab=8)
     plain = BeamSearch(size=4, n_best=4, **common)(table.read(SOURCES), ask(SOURCES))
     alone = DiverseBeamSearch(size=4, n_best=4, groups=1, **common)
@@ -108,3 +110,5 @@ def test_what_is_found_depends_on_no_neighbour(make_table):
 def test_unequal_groups_are_refused():
     with pytest.raises(ConfigError, match="equal groups"):
         DiverseBeamSearch(size=5, groups=2)
+    with pytest.raises(ConfigError, match=r"n_best \(5\) is more than the size"):
+        DiverseBeamSearch(size=4, groups=2, n_best=5)

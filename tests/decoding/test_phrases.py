@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.decoding.hypothesis import Power, Request
-from regard.decoding.phrases import StopTexts, partial_stop, phrases, up_to
+from regard.decoding.phrases import SentenceEnd, StopTexts, partial_stop, phrases, up_to
 from regard.decoding.rules import BannedTokens, LengthLimits, MinimumLength
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
@@ -41,6 +41,17 @@ def test_a_text_is_spelt_as_at_the_beginning_and_as_after_a_space():
         phrases(Letters(), "x", "ban")
     with pytest.raises(ConfigError, match="ban = 'a' needs a tokeniser"):
         phrases(None, "a", "ban")
+
+
+class Lines(Letters):
+    """One that has a token for white space."""
+
+    def encode_words(self, text):
+        return [[9]] if text.isspace() else super().encode_words(text)
+
+
+def test_a_text_of_white_space_alone_is_no_empty_alternative():
+    assert phrases(Lines(), "\n", "must_contain") == ((9,),)
 
 
 @pytest.mark.parametrize("text", ["a|", "|a", "a||b", "a| "])
@@ -132,6 +143,17 @@ def test_a_stop_is_found_however_long_the_text_is():
     assert stop([], [*[4] * 300, 6, 7])
     assert stop([5], [*[4] * 14, 6, 7])
     assert not stop([6], [7, *[4] * 300])
+
+
+def test_a_sentence_ends_with_its_last_token_however_long_it_is():
+    class Ended(Letters):
+        def decode(self, ids):
+            return "".join("." if token == 9 else "a" for token in ids)
+
+    ends = SentenceEnd(Ended())
+    for length in (0, 1, 300):
+        assert ends([*[4] * length, 9])
+        assert not ends([9, *[4] * length, 4])
 
 
 class Spaced(Letters):

@@ -11,8 +11,9 @@ import weakref
 import pytest
 import torch
 
+from regard.decoding import pool as pools
 from regard.decoding.batches import Decoder, decode_all
-from regard.decoding.pool import DecodingPool
+from regard.decoding.pool import JOBS_PER_WORKER, DecodingPool
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch
 from regard.errors import DataError, RunError
@@ -125,7 +126,7 @@ def test_without_a_worker_that_was_killed_one_process_continues(pool_of):
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 @pytest.mark.parametrize(
     ("number", "named"),
-    [(signal.SIGUSR1, "a worker died of SIGUSR1"), (signal.SIGTERM, "a worker died before")],
+    [(signal.SIGUSR1, "a worker died of SIGUSR1 before"), (signal.SIGTERM, "a worker died before")],
 )
 def test_a_worker_that_died_otherwise_is_reported(pool_of, number, named):
     """What it worked on could end this process too. All others are ended by SIGTERM."""
@@ -213,10 +214,51 @@ def test_workers_end_when_their_parent_is_killed():
     assert reported == ""
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_this_process_takes_the_first_job_that_no_worker_is_to_have(pool_of, size):
+    reported = []
+    pool_of(square, size).map(list(range(20)), reported.append)
+    assert reported[0] == JOBS_PER_WORKER * (size - 1)
+
+
+def test_this_process_waits_for_the_last_jobs(pool_of, monkeypatch):
+    waits, wait = [], pools.wait
+    monkeypatch.setattr(
+        pools, "wait", lambda running, **how: waits.append(len(running)) or wait(running, **how)
+    )
+    assert pool_of(square).map([3])[0][0] == 9
+    assert waits == [1]
+
+
+def until_there(job):
+    path, parent = job
+    if os.getpid() == parent:
+        raise DataError("this process fails")
+    end = time.monotonic() + 5
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def test_workers_end_when_a_pool_is_closed_after_their_jobs(pool_of, tmp_path):
+    pool, path = pool_of(until_there), tmp_path / "there"
+    with pytest.raises(DataError):
+        pool.map([(path, os.getpid())] * 3)
+    thread = pool._workers._executor_manager_thread  # ends with the workers
+    pool.close()
+    assert thread.is_alive()
+    path.touch()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
 def test_this_process_has_its_threads_back(pool_of):
     threads = torch.get_num_threads()
-    assert pool_of(threads_there).map([0] * 8) == [1] * 8
-    assert torch.get_num_threads() == threads
+    try:
+        torch.set_num_threads(2)
+        assert pool_of(threads_there).map([0] * 8) == [1] * 8
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
 
 
 def threads_there(_):

@@ -1,15 +1,17 @@
 """The top candidates are those of a stable sort of the whole row, ties included."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
-from regard.decoding.ranking import argmax, top_candidates, without, without_choice
+from regard.decoding.ranking import TopCandidates, argmax, top_candidates, without, without_choice
 from regard.errors import RunError
 
 
 @pytest.mark.parametrize("vocab", [1, 5, 127, 128, 1000, 1024, 5000, 10_001])
-@pytest.mark.parametrize("size", [1, 2, 6, 11])
+@pytest.mark.parametrize("size", [1, 2, 4, 6, 11])
 @pytest.mark.parametrize("levels", [3, 50, 10**9])
 def test_top_candidates_are_the_head_of_a_stable_sort(vocab, size, levels):
     generator = torch.Generator().manual_seed(vocab + size)
@@ -21,6 +23,16 @@ def test_top_candidates_are_the_head_of_a_stable_sort(vocab, size, levels):
     assert torch.equal(torch.from_numpy(values), expected[:, :size].double())
     finite = expected[:, :size].isfinite()
     assert torch.equal(torch.from_numpy(ids)[finite], places[:, :size][finite])
+
+
+@pytest.mark.parametrize("best", [[], [7]], ids=["alone", "after a better one"])
+def test_two_equal_candidates_come_in_the_order_of_their_ids_wherever_they_are(best):
+    for one, other in itertools.combinations({*range(12)} - {*best}, 2):
+        log_probs = torch.full((1, 12), -2.0)
+        log_probs[0, [one, other]] = -1.0
+        log_probs[0, best] = 0.0
+        for ranked in (top_candidates, lambda log_probs, size: TopCandidates(size)(log_probs)):
+            assert ranked(log_probs, 2 + len(best))[1].tolist() == [[*best, one, other]]
 
 
 def test_nan_comes_first_so_that_it_is_seen():

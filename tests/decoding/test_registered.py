@@ -307,6 +307,26 @@ def test_a_rule_that_cannot_be_called_with_scores_and_tokens_is_refused():
     assert "log_probs, generated" in raised.value.hint
 
 
+def test_a_rule_that_cannot_be_made_from_a_tokeniser_and_special_tokens_is_refused():
+    with pytest.raises(ConfigError, match="the decoding rule 'one': too many positional"):
+        register_rule("one")(lambda tokenizer: BannedTokens(ids=()))
+
+
+def test_a_search_without_a_call_or_with_a_step_of_other_arguments_is_refused():
+    @dataclass(frozen=True, kw_only=True)
+    class Abstract(Search):
+        """One that does not search."""
+
+    class Odd(BeamSearch):
+        def continued(self, rows):
+            return rows
+
+    with pytest.raises(ConfigError, match="the search 'abstract' does not define __call__"):
+        register_search("abstract")(Abstract)
+    with pytest.raises(ConfigError, match="the search 'odd'"):
+        register_search("odd")(Odd)
+
+
 def test_a_search_that_cannot_be_made_is_refused():
     @register_search("unmade")
     class Unmade(BeamSearch):
@@ -316,7 +336,7 @@ def test_a_search_that_cannot_be_made_is_refused():
         strategy(search="unmade")
 
 
-@pytest.mark.parametrize("at", [0, 2])
+@pytest.mark.parametrize("at", [0, 1, 2])
 @pytest.mark.parametrize("search", [{"beam_size": 1}, {"beam_size": 3}, {"sample": True}])
 def test_a_rule_that_only_forbids_may_not_give_another_score(model, at, search):
     class Raising(ForbiddingRule):

@@ -1,5 +1,6 @@
 """A model sees no more tokens at once than it was trained on, whatever is generated, and however."""
 
+import random
 from collections.abc import Iterable
 
 import pytest
@@ -9,7 +10,7 @@ from regard.decoding import sampling
 from regard.decoding import search as searches
 from regard.decoding.continuation import ContinuationSettings, continue_all, prompts_of, stream
 from regard.decoding.prompt_stepper import PromptStepper, RollingStepper, prompt_stepper
-from regard.decoding.rolling_window import RollingWindow
+from regard.decoding.rolling_window import RollingWindow, TokenHistory
 from regard.decoding.settings import GenerationSettings
 from regard.decoding.speculative import DraftModel, SpeculativeDecoding
 from regard.errors import ConfigError
@@ -71,6 +72,37 @@ def test_a_window_is_never_more_than_its_size_nor_less_than_half_of_it(size):
         assert seen <= size
         assert first == 0 or seen > size // 2
         assert first >= window.start(max(0, position - 1)), "it moves forward only"
+    positions = torch.arange(5 * size)
+    assert window.starts(positions).tolist() == [*map(window.start, positions.tolist())]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_history_has_the_tokens_of_each_row_whatever_joins_and_leaves(seed):
+    random_ = random.Random(seed)
+
+    def drawn(rows, length):
+        return [[random_.randrange(VOCAB) for _ in range(length)] for _ in range(rows)]
+
+    texts = drawn(3, 2)
+    history = TokenHistory(torch.tensor(texts))
+    for _ in range(12):
+        new = drawn(len(texts), random_.randrange(1, 4))
+        history.append(torch.tensor(new))
+        texts = [text + more for text, more in zip(texts, new, strict=True)]
+        order = [random_.randrange(len(texts)) for _ in range(random_.randrange(1, 6))]
+        history.select(torch.tensor(order))
+        texts = [texts[row] for row in order]
+        joining = drawn(2, random_.randrange(40))
+        history.join(TokenHistory(torch.tensor(joining, dtype=torch.int64)))
+        texts += joining
+        if random_.random() < 0.3:
+            least = min(map(len, texts))
+            history.cut(least)
+            texts = [text[:least] for text in texts]
+        assert history.length == max(map(len, texts))
+        assert history.lengths.tolist() == [*map(len, texts)]
+        for row, text in enumerate(texts):
+            assert history.of(torch.tensor([row]), 0, len(text)).tolist() == [text]
 
 
 @pytest.mark.parametrize("size", [-3, -1])

@@ -16,7 +16,7 @@ from regard.decoding.running_batch import RunningTranslations
 from regard.decoding.running_group import Arrival, group_of
 from regard.decoding.sampling import Sampling
 from regard.decoding.search import BeamSearch, GreedySearch
-from regard.decoding.step import EnsembleStepper, stepper_of
+from regard.decoding.step import ROW_MULTIPLE, EnsembleStepper, stepper_of
 from regard.errors import ConfigError, DataError, RunError
 from regard.fast.native import kernels
 from tests.decoding.small_models import EXACT, sentences, translator
@@ -27,6 +27,9 @@ SEARCHES = {
     "beam": BeamSearch(size=4, n_best=3, length_penalty=Wu(alpha=0.6), **COMMON),
     "samples": Sampling(seed=3, n_best=3, **COMMON),
 }
+
+
+ENDLESS = GreedySearch(limits=COMMON["limits"], rules=(BannedTokens(ids=(0, 2, 3)),))
 
 
 def assert_same(found, expected):
@@ -89,6 +92,86 @@ def test_a_search_that_nothing_joins_is_followed_and_its_requests_leave_one_by_o
     [(arrival, hypotheses)] = finished
     assert arrival is arrivals[1]
     assert all(each.ids[0] == 9 for each in hypotheses)
+
+
+def started(search, sources, *, prefixes=None, model=None, **options):
+    """A group of requests for these sources, and its stepper."""
+    stepper = stepper_of([model or translator()])
+    prefixes = prefixes or [()] * len(sources)
+    requests = [
+        Request(src_len=len(ids), source=tuple(ids), prefix=prefix)
+        for ids, prefix in zip(sources, prefixes, strict=True)
+    ]
+    arrivals = [
+        Arrival(ticket=7 + place, request=each, ids=(), **options) for place, each in enumerate(requests)
+    ]
+    with torch.no_grad():
+        stepper.start(*padded([[*ids, 3] for ids in sources], 0, least=1))
+        return group_of(search, stepper, arrivals), stepper
+
+
+@pytest.mark.parametrize(
+    "search",
+    [SEARCHES["greedy"], SEARCHES["samples"], DiverseBeamSearch(size=4, groups=2, diversity=0.5, **COMMON)],
+    ids=["greedy", "samples", "diverse"],
+)
+def test_what_is_taken_are_tokens_of_the_first_hypothesis_from_a_place_on(search):
+    group, _ = started(search, [[5, 6], [7, 4, 9]], prefixes=[(9, 8), (9,)])
+    assert group.taken(7, 0) == group.taken(8, 0) == []
+    taken, finished, longest = {}, {}, 0
+    with torch.no_grad():
+        while group.arrivals:
+            finished |= {each.ticket: hypotheses for each, hypotheses in group.step()}
+            for ticket in (each.ticket for each in group.arrivals):
+                generated = group.generated(ticket)
+                taken[ticket] = group.taken(ticket, 0)
+                assert [each.token for each in taken[ticket]] == (generated[0] if generated else [])
+                assert group.taken(ticket, 2) == taken[ticket][2:]
+                assert all(each.alternatives == () for each in taken[ticket])
+                longest = max(longest, len(taken[ticket]))
+    assert longest > 2
+    if search is SEARCHES["greedy"]:
+        for ticket, prefix in ((7, 2), (8, 1)):
+            [answer] = finished[ticket]
+            each = [each.log_prob for each in taken[ticket]]
+            assert each == answer.token_log_probs[prefix : prefix + len(each)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnBeam(BeamSearch):
+    """A beam search of another package."""
+
+
+@pytest.mark.skipif(not kernels.available(), reason="no C compiler")
+@pytest.mark.parametrize(
+    ("search", "alone", "joins"),
+    [(ENDLESS, False, True), (ENDLESS, True, False), (OwnBeam(**COMMON), False, False)],
+    ids=["joins", "alone", "of another package"],
+)
+@torch.no_grad()
+def test_rows_join_a_search_of_regard_unless_its_request_is_to_be_alone(search, alone, joins):
+    model = translator()
+    group, _ = started(search, [[5, 6]], model=model, alone=alone)
+    other = stepper_of([model])
+    other.start(torch.tensor([[7, 3]]), torch.tensor([2]))
+    assert group.can_join(other) is joins
+    if joins:
+        assert group.step() == group.step() == []
+        group.join(other, [Arrival(ticket=9, request=Request(src_len=1), ids=())])
+        assert group.num_tokens == 2, "a fast step takes no memory for padding"
+        assert group.step() == []
+        assert group.num_tokens == 3 + 1
+
+
+def test_spare_rows_of_a_plain_step_take_memory_too():
+    group, stepper = started(ENDLESS, [[5, 6], [7]], model=translator(positions="t5"))
+    assert not group.can_join(stepper), "without a fast step"
+    found = [group.num_tokens]
+    with torch.no_grad():
+        for _ in range(3):
+            assert group.step() == []
+            found.append(group.num_tokens)
+    assert found == [length * ROW_MULTIPLE for length in range(4)]
 
 
 def test_tokens_are_known_as_they_come():

@@ -108,3 +108,9 @@ def test_the_next_tokens_of_a_sequence_have_the_same_log_probabilities_in_any_ba
     small = next_token_log_probs(model, sequences, batch_tokens=1)
     assert [each for row in small for each in row] == pytest.approx([each for row in found for each in row])
     assert next_token_log_probs(model, []) == []
+
+
+@pytest.mark.parametrize("name", ["bos_id", "eos_id"])
+def test_a_special_token_that_is_no_token_is_refused(name):
+    with pytest.raises(ConfigError, match=f"{name} = -1 is not the id of a token"):
+        forced_scores(model_of(), pairs(), **{name: -1})

@@ -54,6 +54,11 @@ def test_the_greatest_number_of_new_tokens_replaces_the_length_by_the_source():
     assert limits == LengthLimits(ratio=1.0, offset=50, least=4, most=9)
 
 
+def test_the_least_lengths_are_one_token_and_none_beyond_the_source():
+    settings = GenerationSettings(max_length=1, max_length_ratio=0.0, max_length_offset=0)
+    assert settings.strategy().limits == LengthLimits(ratio=0.0, offset=0, least=0, most=1)
+
+
 def test_a_wider_beam_is_at_least_as_wide():
     assert GenerationSettings(beam_size=4).widened(8).beam_size == 8
     assert GenerationSettings(beam_size=4).widened(2).beam_size == 4

@@ -138,8 +138,22 @@ def test_one_hypothesis_has_the_probability_that_the_model_gives_its_tokens(tmp_
 
 def test_a_window_is_read_when_its_stepper_is_made_and_has_no_source():
     stepper = WindowStepper.__new__(WindowStepper)
+    assert stepper.multiple == 1, "it has no batch"
     with pytest.raises(ValueError, match="no source ids"):
         stepper.start(torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, dtype=torch.int64))
+
+
+def test_segments_without_times_are_as_long_as_the_windows(tmp_path):
+    whisper(tmp_path, seed=1, likely_times=-20.0)
+    loaded = load_pretrained(tmp_path).loaded
+    frames = extractor()(
+        noise(1.73), sampling_rate=RATE, return_tensors="pt", truncation=False, padding="longest"
+    ).input_features[0].T  # fmt: skip
+    decoded = ours(loaded, frames, language="de")
+    window = loaded.model.config.window_frames
+    assert [each.start for each in decoded.segments] == [0, window]
+    assert decoded.segments[0].end == window
+    assert window < decoded.segments[1].end <= len(frames)
 
 
 def test_a_recording_without_windows_has_the_probability_one():

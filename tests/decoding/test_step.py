@@ -124,9 +124,10 @@ def test_a_mean_is_one_of_probabilities_of_one_vocabulary():
     )
     impossible = torch.tensor([[1.0, 0.0]]).log()
     torch.testing.assert_close(mean_log_probs([impossible] * 3), impossible)
-    with pytest.raises(ConfigError, match="theirs have 2, 3 tokens") as caught:
-        mean_log_probs([shares.log(), torch.zeros(2, 3)])
-    assert caught.value.hint
+    for shape in ((2,), (2, 2), (2, 2, 2)):
+        with pytest.raises(ConfigError, match="theirs have 2, 3 tokens") as caught:
+            mean_log_probs([torch.zeros(*shape), torch.zeros(*shape[:-1], 3)])
+        assert caught.value.hint
 
 
 def test_a_step_reads_the_last_position_and_a_reading_all():
@@ -167,6 +168,15 @@ def test_rows_are_selected_in_the_cache_and_joined_to_it():
     assert made.cache.rows == [3, 1, 1, 9]
 
 
+@pytest.mark.parametrize(("is_fast", "device"), [(False, "meta"), (True, "cpu")])
+def test_rows_come_to_the_device_of_a_plain_cache_and_stay_on_the_host_for_a_fast_one(is_fast, device):
+    step = SimpleNamespace(slots=lambda cache, rows: cache) if is_fast else None
+    made = stepper(step, cache=SimpleNamespace(select=lambda rows: rows.device.type))
+    made.device = torch.device("meta")
+    made.select(torch.tensor([0]))
+    assert made.cache == device
+
+
 def test_a_source_is_read_once_and_at_once_without_a_fast_encoder():
     calls = []
 
@@ -196,6 +206,13 @@ def test_a_fast_encoder_reads_a_source_when_steps_begin(has_encoder):
         calls.append(ids.tolist())
         return "slots"
 
+    def by_layer(ids, lengths):
+        yield
+        yield
+        return "slots by layer"
+
+    encode.by_layer = by_layer
+
     class Model:
         device = torch.device("cpu")
 
@@ -212,3 +229,6 @@ def test_a_fast_encoder_reads_a_source_when_steps_begin(has_encoder):
     assert made.cache == (None if has_encoder else "plain")
     assert made.stepped() == ("slots" if has_encoder else "plain", 1)
     assert calls == ([[[4, 3]]] if has_encoder else [])
+    made.cache = None
+    assert len([*made.starts(torch.tensor([[4, 3]]), torch.tensor([2]))]) == (2 if has_encoder else 0)
+    assert made.cache == ("slots by layer" if has_encoder else "plain")

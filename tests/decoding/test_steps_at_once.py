@@ -88,7 +88,15 @@ class Counting(ModelStepper):
 
     def __init__(self, model):
         super().__init__(model)
-        self.taken = []
+        self.taken, self.single = [], 0
+
+    def top_candidates(self, *given):
+        self.single += 1
+        return super().top_candidates(*given)
+
+    def logits(self, ids):
+        self.single += 1
+        return super().logits(ids)
 
     @property
     def at_once(self):
@@ -101,7 +109,7 @@ class Counting(ModelStepper):
 
 
 @torch.no_grad()
-def answers(model, search, sources, **request):
+def answers(model, search, sources, prefixes=None, **request):
     stepper = Counting(model)
     lengths = torch.tensor([len(each) + 1 for each in sources])
     ids = torch.zeros(len(sources), int(lengths.max()), dtype=torch.int64)
@@ -109,6 +117,8 @@ def answers(model, search, sources, **request):
         ids[row, : len(each) + 1] = torch.tensor([*each, EOS])
     stepper.start(ids, lengths)
     requests = [Request(src_len=len(each), index=row, **request) for row, each in enumerate(sources)]
+    if prefixes is not None:
+        requests = [replace(each, prefix=prefix) for each, prefix in zip(requests, prefixes, strict=True)]
     return search(stepper, requests), stepper
 
 
@@ -123,10 +133,11 @@ def compared(monkeypatch, model, search, groups, **request):
     at_once = [answers(model, search, sources, **request) for sources in groups]
     with monkeypatch.context() as patch:
         one_by_one(patch)
-        for sources, (found, _) in zip(groups, at_once, strict=True):
+        for sources, (found, other) in zip(groups, at_once, strict=True):
             expected, stepper = answers(model, search, sources, **request)
             assert found == expected
             assert stepper.at_once == 0
+            assert stepper.single == other.at_once + other.single, "a beam ends as early"
     longest = (max(len(each.token_log_probs) for each in found[0]) for found, _ in at_once)
     return sum(stepper.at_once for _, stepper in at_once), sum(longest)
 
@@ -246,7 +257,23 @@ def test_int8_is_the_same(monkeypatch):
         assert (at_once > 0) == kernels.has_int8()
 
 
-@pytest.mark.parametrize("search", [GreedySearch(limits=LIMITS), BeamSearch(size=4, limits=LIMITS)])
+def test_the_stepper_of_a_translator_takes_several_steps(monkeypatch):
+    taken, run = [], ModelStepper.run_steps
+    monkeypatch.setattr(ModelStepper, "run_steps", lambda *given: taken.append(run(*given)) or taken[-1])
+    stepper = ModelStepper(ending(translator(), bias=-30.0))
+    stepper.start(torch.tensor([[4, 5, EOS]]), torch.tensor([3]))
+    GreedySearch(limits=LIMITS)(stepper, [Request(src_len=2)])
+    assert any(each is not None for each in taken)
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        GreedySearch(limits=LIMITS),
+        BeamSearch(size=4, limits=LIMITS),
+        BeamSearch(size=4, limits=LIMITS, length_penalty=Power(alpha=1.0)),
+    ],
+)
 @pytest.mark.parametrize("uncounted", [0, 2])
 def test_prefixes_are_forced_one_by_one_and_what_follows_is_the_same(monkeypatch, search, uncounted):
     request = {"prefix": (7, EOS, 8) if uncounted else (7, 8, 9), "uncounted": uncounted}
@@ -281,6 +308,26 @@ def test_a_least_length_is_that_after_the_prefix(monkeypatch, kind):
     assert 8 <= at_once <= steps == 14
     found, _ = answers(model, search, SOURCES[:1], prefix=(7, 8))
     assert len(found[0][0].ids) == 13
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [(GreedySearch, 1), (GreedySearch, 9), (BeamSearch, 1), (BeamSearch, 9), (Sampling, 9)],
+)
+def test_as_many_steps_are_taken_at_once_with_a_least_length_as_without(monkeypatch, kind, length):
+    model, counts = ending(translator(), bias=-30.0), []
+    for rules in ((), (MinimumLength(length=length, eos_id=EOS),)):
+        counts.append(compared(monkeypatch, model, kind(limits=LIMITS, rules=rules), [SOURCES[:1]]))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("kind", [GreedySearch, Sampling])
+def test_each_text_of_a_batch_has_its_least_length_after_its_own_prefix(monkeypatch, kind):
+    model, least = ending(translator(), bias=9.0), MinimumLength(length=5, eos_id=EOS)
+    search, prefixes = kind(limits=LIMITS, rules=(least,)), [(7,), (7, 8)]
+    compared(monkeypatch, model, search, [SOURCES[:2]], prefixes=prefixes)
+    found, _ = answers(model, search, SOURCES[:2], prefixes)
+    assert [len(each.ids) for [each] in found] == [6, 7]
 
 
 def test_filters_that_the_kernel_does_not_know_step_alone(monkeypatch):

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from regard.decoding.rules import BannedTokens
+from regard.decoding.rules import BannedTokens, MinimumLength
+from regard.decoding.search import GreedySearch
 from regard.decoding.timestamps import BannedFirstTokens, TimestampRule
 from regard.decoding.transcript_settings import TranscriptSettings
 from regard.errors import ConfigError
@@ -60,6 +61,8 @@ def test_the_model_finds_the_language_unless_it_is_chosen_or_fixed(settings, det
     ("changes", "message"),
     [
         ({"max_context": 9}, "max_context = 9 is for a language model"),
+        ({"max_length": 0}, "max_length is 0, but must be at least 1"),
+        ({"temperature": 0.5}, "temperature = 0.5 is for sampling, but sample is not set"),
         ({"languages": {"en": True}}, "each value must be a token's id"),
         ({"tasks": {"transcribe": True}}, "each value must be a token's id"),
         ({"timestamps": True, "no_timestamps_id": None}, "the model has no tokens for them"),
@@ -108,6 +111,9 @@ def test_a_search_of_speech_has_the_length_of_its_prompt_and_the_rules_of_the_se
         TimestampRule(first_id=SILENT + 1, eos_id=11, latest_first=5),
     )
     assert WHISPER.strategy(4, bos_id=10, eos_id=11, tokenizer=None).limits.longest(0) == 452
-    plain = with_(max_new_tokens=3).strategy(4, bos_id=10, eos_id=11, tokenizer=None)
+    plain = with_(max_new_tokens=3, max_length=1).strategy(4, bos_id=10, eos_id=11, tokenizer=None)
     assert plain.limits.longest(0) == 7
-    assert not any(isinstance(rule, BannedFirstTokens | TimestampRule) for rule in plain.rules)
+    assert isinstance(plain, GreedySearch)
+    assert [*map(type, plain.rules)] == [BannedTokens]
+    longer = with_(min_new_tokens=2).strategy(4, bos_id=10, eos_id=11, tokenizer=None)
+    assert MinimumLength(length=2, eos_id=11) in longer.rules

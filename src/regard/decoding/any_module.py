@@ -50,7 +50,7 @@ class ModuleStepper:
         _refuse_other_logits(logits, self.targets, self.least_vocab)
         if self.targets.size(1) == 1:
             refuse_probabilities(logits[:, -1], "the module")
-        return logits[:, -1].float().log_softmax(dim=-1).cpu()
+        return logits[:, -1].float().log_softmax(dim=1).cpu()
 
     def select(self, rows: Int64[Tensor, " new_rows"]) -> None:
         rows = rows.to(self.sources.device)
@@ -73,7 +73,7 @@ def _refuse_other_arguments(forward: Any) -> None:
         return
 
 
-def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int = 1) -> None:
+def _refuse_other_logits(logits: Any, tgt_ids: Tensor, least_vocab: int) -> None:
     """Raise a ConfigError if this is not a tensor [rows, tgt_len, vocab]."""
     shape = [*logits.shape] if isinstance(logits, Tensor) else None
     if shape is None or len(shape) != 3 or shape[:2] != [*tgt_ids.shape]:

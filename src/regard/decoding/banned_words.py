@@ -5,14 +5,17 @@ text of the hypothesis is compared, not its tokens. Longer words that contain th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from regard.decoding.phrases import WINDOW, Words, usual_forms
+from regard.decoding.phrases import TOKENS_OF_CHARACTER, WINDOW, Words, usual_forms
 from regard.decoding.rules import NO_TOKEN, BanningRule, GeneratedTokens, few_columns
 from regard.decoding.word_borders import joins
 
@@ -23,7 +26,8 @@ class TokenTexts:
     """What each token adds to a text: with a space before it if it begins a word."""
 
     def __init__(self, tokenizer: Words) -> None:
-        after, before = _word_token(tokenizer)  # that the others follow here
+        after = _word_token(tokenizer)  # that the others follow here
+        before = tokenizer.decode([after])
         self.texts: list[str] = []
         self.others: list[
             int
@@ -39,11 +43,15 @@ class TokenTexts:
 _known: WeakKeyDictionary[Words, TokenTexts] = WeakKeyDictionary()  # 5 us a token: 0.18 s for BPE of 34,000
 
 
-def _word_token(tokenizer: Words) -> tuple[int, str]:
-    """A token that is no part of a character, and its text."""
-    texts = ((token, tokenizer.decode([token])) for token in range(tokenizer.vocab_size))
-    whole = (each for each in texts if each[1].strip() and PART_OF_A_CHARACTER not in each[1])
-    return next(whole, (0, tokenizer.decode([0])))
+def _word_token(tokenizer: Words) -> int:
+    """A token that is no part of a character; any if there is none."""
+
+    def is_whole(token: int) -> bool:
+        text = tokenizer.decode([token])
+        return bool(text.strip()) and PART_OF_A_CHARACTER not in text
+
+    tokens = range(tokenizer.vocab_size)
+    return next(chain(filter(is_whole, tokens), tokens))
 
 
 def token_texts(tokenizer: Words) -> TokenTexts:
@@ -60,7 +68,7 @@ def can_write(tokenizer: Words, text: str) -> bool:
     found = token_texts(tokenizer)
     if not text.isascii() and any(PART_OF_A_CHARACTER in tokenizer.decode([each]) for each in found.others):
         return True  # perhaps: by bytes
-    if any(_stands_in(text, each, 0) for each in found.texts):
+    if any(_times(text, each, 0) for each in found.texts):
         return True
     begun = {len(each.lstrip()) for each in found.texts if each.strip() and text.startswith(each.lstrip())}
     for place in range(1, len(text)):
@@ -69,7 +77,7 @@ def can_write(tokenizer: Words, text: str) -> bool:
             begun |= {place + len(each) for each in found.texts if each and rest.startswith(each)}
             if any(each.startswith(rest) and _is_border(rest, each[len(rest) :]) for each in found.texts):
                 return True
-    return len(text) in begun
+    return False
 
 
 @dataclass(frozen=True)
@@ -78,26 +86,33 @@ class BannedWords(BanningRule):
 
     texts: tuple[str, ...]
     tokenizer: Words
-    _completing: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def _completing(self) -> dict[str, list[int]]:
+        """The tokens that complete a text, by what they complete of it, computed once."""
+        return {}
 
     def banned(self, generated: GeneratedTokens) -> Int64[Tensor, "rows banned"]:
-        found = [self._of_row(ids) for ids in generated.ids.tolist()]
-        most = max(map(len, found), default=0)
-        rows = [[*tokens, *[NO_TOKEN] * (most - len(tokens))] for tokens in found]
-        return few_columns(torch.tensor(rows, dtype=torch.int64).reshape(len(found), most))
+        found = [torch.tensor(self._of_row(ids), dtype=torch.int64) for ids in generated.ids.tolist()]
+        return few_columns(pad_sequence(found, batch_first=True, padding_value=NO_TOKEN))
 
     def _of_row(self, ids: Sequence[int]) -> list[int]:
         """The tokens that complete a text after these, perhaps several times."""
-        window = ids[-(4 * max(map(len, self.texts)) + WINDOW) :]  # a character is at most four tokens
+        window = ids[-(TOKENS_OF_CHARACTER * max(map(len, self.texts)) + WINDOW) :]
         before = self.tokenizer.decode(window)
         found = [token for text in self.texts for token in self._of_text(text, before)]
         if any(not text.isascii() for text in self.texts):
+            times = self._times_in(before)
             found += [
                 token
                 for token in token_texts(self.tokenizer).others
-                if any(_stands_in(text, self.tokenizer.decode([*window, token]), 0) for text in self.texts)
+                if self._times_in(self.tokenizer.decode([*window, token])) > times
             ]
         return found
+
+    def _times_in(self, whole: str) -> int:
+        """How often the texts are in this one."""
+        return sum(_times(text, whole, 0) for text in self.texts)
 
     def _of_text(self, text: str, before: str) -> list[int]:
         found = list(self._within(text))
@@ -111,9 +126,7 @@ class BannedWords(BanningRule):
         key = f"within {text}"
         if key not in self._completing:
             texts = token_texts(self.tokenizer).texts
-            self._completing[key] = [
-                token for token, each in enumerate(texts) if text in each and _stands_in(text, each, 1)
-            ]
+            self._completing[key] = [token for token, each in enumerate(texts) if _times(text, each, 1)]
         return self._completing[key]
 
     def _beginning_with(self, rest: str, text: str) -> list[int]:
@@ -129,15 +142,14 @@ class BannedWords(BanningRule):
         return self._completing[key]
 
 
-def _stands_in(text: str, whole: str, begin: int) -> bool:
-    """True if the text is in the whole, at this place or later, as a word of its own."""
-    place = whole.find(text, begin)
+def _times(text: str, whole: str, begin: int) -> int:
+    """How often the text is in the whole, at this place or later, as words of their own."""
+    found, place = 0, whole.find(text, begin)
     while place >= 0:
         end = place + len(text)
-        if _is_border(whole[:place], text) and _is_border(text, whole[end:]):
-            return True
+        found += _is_border(whole[:place], text) and _is_border(text, whole[end:])
         place = whole.find(text, place + 1)
-    return False
+    return found
 
 
 def _is_border(before: str, after: str) -> bool:

@@ -102,7 +102,7 @@ class DiverseBeamSearch(BeamSearch):
         penalties = self.diversity * taken[rows.sentence[live]]
         _, best = top_candidates(log_probs - torch.from_numpy(penalties).to(log_probs), beam.tokens_of_row)
         shape = (len(rows.sentence), best.shape[1])
-        ids, values, penalised = np.zeros(shape, np.int64), np.full(shape, -np.inf), np.zeros(shape)
+        ids, values, penalised = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape)
         ids[live] = best
         values[live] = log_probs.gather(1, torch.from_numpy(best).to(log_probs.device)).cpu().numpy()
         penalised[live] = np.take_along_axis(penalties, best, axis=1)

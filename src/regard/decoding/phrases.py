@@ -10,6 +10,7 @@ from regard.errors import ConfigError
 # punctuation that ends a sentence, in several scripts, and what may follow it
 FINAL = tuple(".!?\u2026\u3002\uff01\uff1f\uff0e\u061f\u06d4\u0964")
 CLOSING = " \"'\u201c\u201d\u2019\u00bb\u00ab\u203a)]\u300d\u300f"
+TOKENS_OF_CHARACTER = 4  # at most: one for each of its bytes
 WINDOW = 16  # tokens before a new one that are decoded with it: white space depends on neighbours
 
 
@@ -65,8 +66,8 @@ class StopTexts:
     tokenizer: Words
 
     def __call__(self, prefix: Sequence[int], generated: Sequence[int]) -> bool:
-        most = 4 * max(map(len, self.texts)) + WINDOW  # a character is at most four tokens; earlier tokens
-        recent = list(generated[-most:])  # were searched before
+        most = TOKENS_OF_CHARACTER * max(map(len, self.texts)) + WINDOW
+        recent = list(generated[-most:])  # earlier tokens were searched before
         context = [*prefix, *generated[: len(generated) - len(recent)]][-WINDOW:]
         before = self.tokenizer.decode(context)
         text = self.tokenizer.decode([*context, *recent])[len(before) :]

@@ -96,9 +96,6 @@ class DecodingPool(Generic[Item, Result]):
                     del running[future]
         except BrokenProcessPool as error:
             self._continue_alone(error)
-        finally:
-            for future in running:  # none, unless an exception was raised
-                future.cancel()
 
     def _continue_alone(self, error: BrokenProcessPool) -> None:
         """Raise a RunError, unless a worker was killed by SIGKILL: then its job was not the cause."""
@@ -109,11 +106,12 @@ class DecodingPool(Generic[Item, Result]):
     def _end(self, error: BrokenProcessPool) -> None:
         processes = [*(getattr(self._workers, "_processes", None) or {}).values()]
         self._workers.shutdown(wait=True)  # until the exit codes are known; it ends the others by SIGTERM
-        codes = {-(each.exitcode or 0) for each in processes} - {0, int(signal.SIGTERM)}
-        if codes != {int(getattr(signal, "SIGKILL", 0))}:
-            names = "".join(f" of {signal.Signals(code).name}" for code in sorted(codes) if code > 0)
+        codes = {each.exitcode for each in processes}
+        names = {each.name for each in signal.Signals if -each in codes} - {"SIGTERM"}
+        if names != {"SIGKILL"}:
+            died = "".join(f" of {name}" for name in sorted(names))
             raise RunError(
-                f"a worker died{names} before it had answered", "--workers 1 decodes in one process"
+                f"a worker died{died} before it had answered", "--workers 1 decodes in one process"
             ) from error
         self._is_alone = True
         self._warn(
@@ -122,7 +120,7 @@ class DecodingPool(Generic[Item, Result]):
 
     def close(self) -> None:
         """Stop the workers after their current jobs."""
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        self._workers.shutdown(wait=False)
 
 
 @contextmanager

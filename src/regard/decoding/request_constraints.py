@@ -63,7 +63,8 @@ class RequestConstraints:
         spare = rows.sentence == SPARE
         of, at = np.where(spare, 0, rows.sentence), rows.lengths
         tokens = np.where(at >= self.longest[of], self.eos_id, FREE)
-        if (width := self.prefix.shape[1]) and at.min() < width:
+        width = self.prefix.shape[1]
+        if at.min() < width:
             prefix = np.where(at < width, self.prefix[of, np.minimum(at, width - 1)], FREE)
             tokens = np.where(prefix == FREE, tokens, prefix)
         return np.where(spare, FREE, tokens)

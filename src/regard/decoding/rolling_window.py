@@ -69,13 +69,13 @@ class TokenHistory:
     @property
     def length(self) -> int:
         """The greatest length of a row."""
-        return int(self.lengths.max()) if len(self.lengths) else 0
+        return int(self.lengths.max())
 
     def append(self, ids: Int64[Tensor, "rows new"]) -> None:
-        """Append these to each row; the buffer doubles when it is full."""
+        """Append these to each row; the buffer more than doubles when it is full."""
         end = self.length + ids.size(1)
         if end > self._buffer.size(1):
-            self._buffer = _widened(self._buffer, max(end, 2 * self._buffer.size(1), 16))
+            self._buffer = _widened(self._buffer, end + self._buffer.size(1))
         self._buffer.scatter_(1, self.lengths[:, None] + torch.arange(ids.size(1)), ids)
         self.lengths = self.lengths + ids.size(1)
 

@@ -68,7 +68,7 @@ class JoinedGroup(Group):
     """Requests of one running search; others can join it if the model has a fast step."""
 
     def __init__(
-        self, search: Search, stepper: Stepper, arrivals: Sequence[Arrival], alternatives: int = 0
+        self, search: Search, stepper: Stepper, arrivals: Sequence[Arrival], alternatives: int
     ) -> None:
         """The stepper has read the arrivals. `alternatives` tokens are recorded at each step."""
         self.arrivals, self._stepper = list(arrivals), stepper

@@ -26,7 +26,6 @@ class WindowStepper(CacheStepper):
     """Decoding steps after one window, which has no batch: rows come in any number."""
 
     model: SpeechToText
-    steps_at_once = True
 
     def __init__(self, model: SpeechToText, memory: Memory) -> None:
         super().__init__(model)

@@ -114,7 +114,7 @@ class CacheStepper:
 
     cache: Any = None
     # True if this class, not a subclass, may take several steps at once
-    steps_at_once: ClassVar[bool] = False
+    steps_at_once: ClassVar[bool]
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -159,7 +159,7 @@ class CacheStepper:
         return self.plain()
 
     def step(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return self.logits(ids).log_softmax(dim=-1)
+        return self.logits(ids).log_softmax(dim=1)
 
     def logits(self, ids: Int64[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         cache = self.stepped()

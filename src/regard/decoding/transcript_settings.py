@@ -101,7 +101,7 @@ class TranscriptSettings(Beam, Controls):
             special=SpecialTokenIds(pad_id=eos_id, bos_id=bos_id, eos_id=eos_id, ends=self.end_ids),
             never=self.suppressed_ids,
             n_best=1,
-            limits=LengthLimits(ratio=0.0, offset=longest, most=longest),
+            limits=LengthLimits(offset=longest, most=longest),
             least=self.min_new_tokens or 0,
             length_penalty=score_by(self.length_penalty, self.alpha),
             tokenizer=tokenizer,

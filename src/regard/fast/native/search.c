@@ -59,7 +59,7 @@ INLINE int comes_before(const Search *search, Choice one, Choice other) {
     return one.id != other.id ? one.id < other.id : search->ranks[one.row] < search->ranks[other.row];
 }
 
-// The best next token of each row that goes on, and of those that end. Returns how many go on; 0 if none does, or if a row has no token.
+// The best next token of each row: of those that continue, and of those that end. Returns how many continue; 0 if a row has no token.
 static long choose_greedily(const Search *search, Choice *chosen, Choice *ended, long *num_ended) {
     long count = 0;
     *num_ended = 0;
