@@ -9,7 +9,6 @@ from regard.cli import options
 from regard.cli.group import Command
 from regard.cli.importing import importing
 from regard.cli.job_options import (
-    PLACE,
     Place,
     path_of,
     refuse_half_a_job,
@@ -45,8 +44,7 @@ from regard.verbs.shared.text_options import ScoringOptions, ShardOptions
 @options.columns("With --data: its columns of source and translation, by name or number. [default: detected]")
 @input_option(
     "With a language model: score each line of a file; with --shard or --on and a model that translates:"
-    " lines of SOURCE and TRANSLATION with a tab between",
-    PLACE,
+    " lines of SOURCE and TRANSLATION with a tab between"
 )
 @table_or_job_output
 @shard_options
