@@ -3,6 +3,7 @@
 Ports are free ones of this machine. `sudo`, `pip` and `nginx` are small programs in front of the real ones.
 """
 
+import json
 import os
 import re
 import shlex
@@ -225,7 +226,7 @@ def test_the_program_of_the_page_runs(included, tmp_path):
 
 def test_the_recording_of_the_page_is_transcribed(transcribing, tmp_path):
     program("curl")
-    [block] = [text for language, text in BLOCK.findall(SECTIONS["Dialects"]) if language == "sh"]
+    [block] = [text for _, text in BLOCK.findall(SECTIONS["Dialects"]) if text.startswith("regard serve")]
     serve, curl = block.strip().split("\n")
     assert serve.startswith("regard serve --model whisper=")
     (tmp_path / "speech.wav").write_bytes(recorded().read())
@@ -234,10 +235,23 @@ def test_the_recording_of_the_page_is_transcribed(transcribing, tmp_path):
     assert done.stdout.startswith("1\n00:00:00,"), done.stderr
 
 
+def test_words_are_labelled_and_masks_filled_as_the_page_asks(serving, encoder_folder):
+    program("curl")
+    models = {"tags": encoder_folder("tokens", ("A", "B")), "masks": encoder_folder("masked_language_model")}
+    server = serving(models)
+    [block] = [text for _, text in BLOCK.findall(SECTIONS["Dialects"]) if text.startswith("curl")]
+    for command, name in zip(block.strip().split("\n"), models, strict=True):
+        asked = command.replace("127.0.0.1:8000", f"127.0.0.1:{server.port}").replace(
+            "{", f'{{"model": "{name}", ', 1
+        )
+        done = subprocess.run(["sh", "-ec", asked], capture_output=True, text=True, timeout=60)
+        assert "results" in json.loads(done.stdout), done.stdout
+
+
 def test_every_block_is_run_or_is_named_here():
     others = {title: BLOCK.findall(text) for title, text in SECTIONS.items() if title not in FOLLOWED}
     left = {title: blocks for title, blocks in others.items() if blocks}
-    assert [language for language, _ in left.pop("Dialects")] == ["python", "sh"]
+    assert [language for language, _ in left.pop("Dialects")] == ["sh", "python", "sh"]
     [(_, commands)] = left.pop(CHECKS)
     for target in re.findall(r"^make ([\w-]+)", commands, re.M):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.M)

@@ -14,7 +14,7 @@ def types_of(module):
 
 OF_GLOSSARIES = types_of(deepl_glossaries)
 TYPES = [*types_of(openai_types), *types_of(own_types), *OF_GLOSSARIES]
-ALSO_BY_PLACE = {"Strict", "EmbedRequest", "ClassifyRequest", "ScoreRequest"}
+ALSO_BY_PLACE = {"Strict", "EmbedRequest", "ClassifyRequest", "TagRequest", "FillRequest", "ScoreRequest"}
 
 
 @pytest.mark.parametrize(
