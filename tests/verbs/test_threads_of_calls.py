@@ -43,4 +43,4 @@ def test_it_is_set_meanwhile(untrained, monkeypatch):
         )
         regard.translate("1 2 3", model=untrained, threads=1)
         monkeypatch.undo()
-    assert numbers == [1, 2]
+    assert numbers.index(2) == len(numbers) - 1 > 0
