@@ -147,7 +147,7 @@ def test_a_finished_run_is_named_so_before_it_ends(step):
 def test_a_run_too_short_for_its_warm_up_is_named_with_what_to_do(schedule, share, instead):
     settings = TrainingSettings(max_steps=300, schedule=ScheduleSettings(**schedule))
     rates = [Schedule(settings=settings.schedule, max_steps=300, d_model=1)(step) for step in range(1, 301)]
-    warning = rate_warning(settings)
+    warning = rate_warning(settings, d_model=1)
     if share is None:
         assert not warning
         assert max(rates) > 0.9e-3
