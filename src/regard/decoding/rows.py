@@ -176,13 +176,6 @@ class HypothesisRows:
         self.lengths = self.lengths[origins] + steps
         self.length = int(self.lengths.max(initial=0))
 
-    def drop_spare(self) -> None:
-        """Drop the rows that hold no hypothesis, of a stepper that has no least number of rows."""
-        live = self.live()
-        if len(live) < len(self.sentence):
-            self._move(live)
-            self.sentence, self.rank = self.sentence[live], self.rank[live]
-
     def last(self, bos_id: int) -> Int64[Tensor, " rows"]:
         """The last token of each row; `bos_id` where there is none."""
         if not self.length:

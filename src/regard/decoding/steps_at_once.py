@@ -82,11 +82,7 @@ def run_steps(
         The hypotheses that ended, in the order in which they did.
     """
     stepper = rows.searching
-    if stepper is None or not rows.may_take_steps() or not _is_known(search):
-        return []
-    if beam is None:
-        rows.drop_spare()
-    if not _are_free(rows, constraints, beam):
+    if stepper is None or not rows.may_take_steps() or not _is_known(search, rows, constraints, beam):
         return []
     steps = min(MOST_STEPS, constraints.soonest - rows.length)
     ends, same = _banned_ends(search, rows, constraints, handed_over=sampled is None)
@@ -116,16 +112,15 @@ def run_steps(
     return ended
 
 
-def _is_known(search: Search) -> bool:
-    """True if the stepper can do steps of this search as the search would."""
-    return search.stop is None and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
-
-
-def _are_free(rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None) -> bool:
-    """True if nothing is prescribed for the next tokens, and the rows are few, or are the `beam`."""
+def _is_known(
+    search: Search, rows: HypothesisRows, constraints: RequestConstraints, beam: SentenceBeam | None
+) -> bool:
+    """True if the stepper can do the next steps of this search as the search would."""
     sentence = rows.sentence
     return (
-        (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
+        search.stop is None
+        and all(type(rule) in (BannedTokens, MinimumLength) for rule in search.rules)
+        and (beam is None or (len(sentence) <= beam.size and bool((sentence == sentence[0]).all())))
         and (beam.size if beam else len(sentence)) <= MOST_ROWS
         and SPARE not in sentence
         and constraints.is_free(rows)

@@ -78,11 +78,10 @@ class PlannedDecoder:
         """Continue a search by at most `steps` steps in one call; see `native.search.run_steps`.
 
         The cache then holds the last tokens of `state` and those that its hypotheses gained. None if the
-        model has no positions for two steps; then the cache is as it was.
+        model has no positions for two steps, or they would take too long; then the cache is as it was.
         """
         per_step = state.most_rows * sum(each.shape.numel() for each in (*self._linears, output))
-        interruptible = max(2, MAX_MULTIPLICATIONS // per_step)
-        steps = min(steps, self._max_positions - cache.length, interruptible)
+        steps = min(steps, self._max_positions - cache.length, MAX_MULTIPLICATIONS // per_step)
         if steps < 2:
             return None
         if (rows := len(state.last)) < state.most_rows:  # fill up with copies of the last row

@@ -1,9 +1,13 @@
 """A folder of another toolkit is refused with the command that converts it, by every verb alike."""
 
+import threading
+
 import pytest
 import torch
 
 from regard.errors import FolderError
+from regard.training.threads import threads
+from regard.verbs.shared import model_loading
 from regard.verbs.shared.model_loading import load_named_model
 
 
@@ -30,3 +34,20 @@ def test_any_other_folder_has_no_manifest(tmp_path):
     (tmp_path / "epoch=3-step=100.ckpt").touch()
     with pytest.raises(FolderError, match=r"has no MANIFEST\.json"):
         load_named_model(tmp_path, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_one_thread_loads_unless_another_one_of_the_program_would_keep_that_number(monkeypatch, others):
+    numbers = []
+
+    def seen(model):
+        numbers.append(torch.get_num_threads())
+        raise FolderError("seen", "that is enough")
+
+    monkeypatch.setattr(model_loading, "model_path", seen)
+    monkeypatch.setattr(threading, "active_count", lambda: 1 + others)
+    with threads(2):
+        with pytest.raises(FolderError, match="seen"):
+            load_named_model("model", torch.device("cpu"))
+        assert numbers == [2 if others else 1]
+        assert torch.get_num_threads() == 2

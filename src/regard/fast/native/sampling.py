@@ -51,7 +51,7 @@ def sample_tokens(
     logits, (rows, vocab) = logits.contiguous(), logits.shape
     values, ids = torch.empty(rows, 1), torch.empty(rows, 1, dtype=torch.int64)
     asked_log_probs, log_sums = torch.empty(rows), torch.empty(rows)
-    threads = threads_for(rows * vocab * WORK)
+    threads = threads_of_sampling(rows, vocab)
     weights, tokens = scratch(threads, vocab)
     banned, noise, asked = banned.contiguous(), noise.contiguous(), asked.contiguous()
     kernel("sample_tokens")(
@@ -60,6 +60,11 @@ def sample_tokens(
         asked_log_probs.data_ptr(), log_sums.data_ptr(), weights.data_ptr(), tokens.data_ptr(), threads,
     )  # fmt: skip
     return SampledTokens((values, ids, asked_log_probs), log_sums)
+
+
+def threads_of_sampling(rows: int, vocab: int) -> int:
+    """The threads of the kernel for so many rows."""
+    return threads_for(rows * vocab * WORK)
 
 
 def scratch(threads: int, vocab: int) -> Sequence[Tensor]:

@@ -30,6 +30,7 @@ typedef struct {
     long num_banned, num_ends, steps, candidates, plus_features, rotary_features;
     long size;           // of the beam; 0: the rows are hypotheses by themselves
     long most_ends;      // so many hypotheses of a beam may end before the caller is asked
+    long sampling_threads;
     double greatest;     // a candidate of a beam is kept if its log-probability / greatest > bar,
     double bar;          // the best score of those that ended
     float scale;         // of the plan's results
@@ -218,7 +219,8 @@ static void find_candidates(const Search *search, const Run *run) {
     }
     linear(run->output, rows, output, 0, search->logits, run->levels, run->level_scales, threads);
     sample_tokens(search->logits, rows, output->columns, search->banned, search->num_banned, 0, search->filters, search->noise, search->asked,
-         search->values, search->ids, search->asked_log_probs, 0, search->weights, search->kept_tokens, 1);
+         search->values, search->ids, search->asked_log_probs, 0, search->weights, search->kept_tokens,
+         (int)search->sampling_threads);
 }
 
 // Run the plan `steps` times at most: until a step whose candidates the caller is to choose from. Returns the number of steps before

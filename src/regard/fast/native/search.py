@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.fast.native.kernels import constant, kernel
 from regard.fast.native.linear import PackedLinear
 from regard.fast.native.plan import AttentionInputs, Plan, refuse_ids
-from regard.fast.native.sampling import Filters, scratch
+from regard.fast.native.sampling import Filters, scratch, threads_of_sampling
 
 NUMBER = 8  # bytes of an int64 or float64
 
@@ -28,7 +28,7 @@ class Search(ctypes.Structure):
         )],
         *[(name, ctypes.c_long) for name in (
             "num_banned", "num_ends", "steps", "candidates", "plus_features", "rotary_features",
-            "size", "most_ends",
+            "size", "most_ends", "sampling_threads",
         )],
         *[(name, ctypes.c_double) for name in ("greatest", "bar")],
         ("scale", ctypes.c_float),
@@ -139,7 +139,8 @@ def run_steps(
     block = torch.empty(most, constant("block_size"))
     statistics = _empty(most, constant("statistics_size"), torch.uint8)
     banned, ends = (torch.tensor(each, dtype=torch.int64) for each in (state.banned, state.ends))
-    room = (None,) * 3 if state.filters is None else _scratch(most, output.shape[0])
+    threads = threads_of_sampling(most, output.shape[0])
+    room = (None,) * 3 if state.filters is None else _scratch(most, output.shape[0], threads)
     rearranged = _empty(most, max(inputs.table.size(1), steps) * NUMBER, torch.uint8)
     ended = _EndedBuffers(min(state.most_ends, steps * most) if state.size else most, steps)
     search = Search(
@@ -153,7 +154,7 @@ def run_steps(
             state.noise, *room, state.penalties, *ended.in_order,
         )),
         len(banned), len(ends), steps, state.candidates, _features(inputs.positional),
-        _features(inputs.rotary), state.size, ended.most, state.greatest, state.bar, scale, rows, 0,
+        _features(inputs.rotary), state.size, ended.most, threads, state.greatest, state.bar, scale, rows, 0,
     )  # fmt: skip
     prepared = plan.prepared(last, inputs, output.levels)
     taken = kernel("run_steps")(*plan.calls, ctypes.addressof(prepared.run), ctypes.addressof(search))
@@ -203,9 +204,9 @@ def _empty(rows: int, columns: int, dtype: torch.dtype) -> Tensor:
     return torch.empty(rows, columns, dtype=dtype)
 
 
-def _scratch(rows: int, columns: int) -> Sequence[Tensor]:
-    """The scratch memory of sampling: logits, and that of the kernel `sample_tokens` in one thread."""
-    return torch.empty(rows, columns), *scratch(1, columns)
+def _scratch(rows: int, columns: int, threads: int) -> Sequence[Tensor]:
+    """The scratch memory of sampling: logits, and that of the kernel `sample_tokens`."""
+    return torch.empty(rows, columns), *scratch(threads, columns)
 
 
 def _address(tensor: Tensor | None) -> int | None:

@@ -3,6 +3,8 @@
 import difflib
 import os
 import shlex
+import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,9 +79,15 @@ def model_path(model: str | Path, base: Path = Path()) -> Path:
     )
 
 
-@one_thread()  # several wait for each other at each of many small tensors, for seconds on a busy machine
 def load_named_model(model: str | Path | None, device: torch.device) -> LoadedModel:
     """Load a model from a regard or Hugging Face folder, or an included model by name (None: en-de)."""
+    # Threads wait for each other at each of many small tensors, for seconds on a busy machine. Another thread
+    # of the program, which begins to compute meanwhile, would keep this number.
+    with one_thread() if threading.active_count() == 1 else nullcontext():
+        return _loaded(model, device)
+
+
+def _loaded(model: str | Path | None, device: torch.device) -> LoadedModel:
     path = model_path(model) if model is not None else included_model()
     if where := unfinished(path):
         console.note(where)
