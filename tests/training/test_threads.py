@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.training import threads as threads_file
-from regard.training.threads import choose_threads, threads
+from regard.training.threads import choose_threads, threads, unchanged_threads
 
 
 @pytest.fixture
@@ -77,3 +77,10 @@ def test_no_round_begins_after_three_seconds(taking):
             update, counts = taking(seconds)
             choose_threads(update, 2)
             assert counts.count(1) == rounds
+
+
+def test_what_sets_another_number_changes_it_within_alone():
+    before = torch.get_num_threads()
+    with unchanged_threads():
+        torch.set_num_threads(before + 1)
+    assert torch.get_num_threads() == before
