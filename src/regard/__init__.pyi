@@ -1749,12 +1749,14 @@ def score(
         src: a file of sources, one sentence a line, or of prompts.
         ref: a file of their translations or completions, aligned line by line.
         data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
-        columns: its columns of source and translation, by name or number from 0; () detects them.
+        columns: its columns of source and translation, or of prompt and completion, by name or number from 0;
+            () detects them.
         batch_tokens: Padded tokens of a batch: changes speed and memory, not the output.
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         begin: Of a language model: predict the first token of a text, too, from the token that begins
             texts. [default: if the model was trained so]
-        end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
+        end: Of a language model: predict the end of a text, too. [default: if regard trained the model
+            so]
         device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
         threads: CPU threads. [default: PyTorch's choice]
 
@@ -1771,8 +1773,9 @@ class TextScorer(_TextScorer):
 
     Each token is predicted from those before it. If the model was trained on texts with a begin and an end
     (`begin` in its generation.json), the first token is predicted from the begin token, and the end of the
-    text is predicted, too. Otherwise the first token has none before it and is not predicted, nor is an end.
-    The options `begin` and `end` decide otherwise.
+    text is predicted, too. The end is not if the model is from a Hugging Face folder: other tools do not
+    count it. Without a begin the first token has none before it and is not predicted, nor is an end. The
+    options `begin` and `end` decide otherwise.
     A text of more tokens than the model was trained on is read in windows, as `regard.evaluate` reads it.
 
     A masked language model masks one token after the other, and predicts it from all others; the sum is the
@@ -1801,7 +1804,8 @@ class TextScorer(_TextScorer):
             prefix: The text before each source, such as >>fra<<. [default: the model's own]
             begin: Of a language model: predict the first token of a text, too, from the token that begins
                 texts. [default: if the model was trained so]
-            end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
+            end: Of a language model: predict the end of a text, too. [default: if regard trained the model
+                so]
             device: "cpu", "cuda" or "mps"; "auto" takes a GPU where there is one.
             threads: CPU threads. [default: PyTorch's choice]
         """
@@ -2118,7 +2122,8 @@ def score_shard(
         prefix: The text before each source, such as >>fra<<. [default: the model's own]
         begin: Of a language model: predict the first token of a text, too, from the token that begins
             texts. [default: if the model was trained so]
-        end: Of a language model: predict the end of a text, too. [default: if the model was trained so]
+        end: Of a language model: predict the end of a text, too. [default: if regard trained the model
+            so]
         shard: Do part I of N of the input, a pattern of files; the output is a folder that all N share.
             What is done there is left out.
         on: Do all of the input, a pattern of files, into the output, a folder, by processes of a

@@ -67,8 +67,9 @@ def test_lines_and_a_pipe_have_three_columns_each_and_json_the_tokens(regard, mo
 
 def test_a_table_gets_three_columns_and_its_texts_keep_their_line_feeds(regard, model, table, tmp_path):
     arguments = ("score", "--model", model, "--input", table, "--column", "text")
-    regard(*arguments, "--output", tmp_path / "out.jsonl")
+    noted = regard(*arguments, "--output", tmp_path / "out.jsonl").err
     expected = [each.score for each in TextScorer(model)(TEXTS)]
+    assert f"3 texts, {sum(each.num_tokens for each in expected)} predicted tokens, perplexity" in noted
     records = [*map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())]
     assert [each["log_prob"] for each in records] == pytest.approx(
         [each.log_prob for each in expected], abs=1e-5
@@ -99,6 +100,23 @@ def test_a_completion_counts_alone(regard, model, tmp_path):
         assert numbers[:2] == pytest.approx([one.score.log_prob, one.score.num_tokens], abs=1e-4)
 
 
+def test_a_table_of_completions_gets_their_scores(regard, model, tmp_path):
+    pairs = [("To be", " or not"), ("that", " is\nthe")]
+    records = [{"completion": two, "n": 1, "prompt": one} for one, two in pairs]
+    file, out = tmp_path / "pairs.jsonl", tmp_path / "out.jsonl"
+    file.write_text("".join(json.dumps(each) + "\n" for each in records))
+    expected = [each.score for each in TextScorer(model).completions(pairs)]
+    for columns in ((), ("--columns", "prompt,completion")):
+        noted = regard("score", "--model", model, "--data", file, *columns, "--output", out).err
+        assert f"2 pairs, {sum(each.num_tokens for each in expected)} predicted tokens, perplexity" in noted
+        found = [*map(json.loads, out.read_text().splitlines())]
+        assert [each["log_prob"] for each in found] == pytest.approx([each.log_prob for each in expected])
+        assert [{name: each[name] for name in records[0]} for each in found] == records
+    regard("score", "--model", model, "--data", file, "--output", tmp_path / "out.csv", "--into", "lm")
+    [header, *_] = csv.reader(io.StringIO((tmp_path / "out.csv").read_text()))
+    assert header == ["completion", "n", "prompt", "lm", "lm_num_tokens", "lm_perplexity"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -108,6 +126,12 @@ def test_a_completion_counts_alone(regard, model, tmp_path):
             "--output is for --shard and --on, and for a table",
         ),
         (("--model", "M", "--input", "in.csv"), "--column"),
+        (
+            ("--model", "M", "--src", "a", "--ref", "b", "--output", "c.csv"),
+            "--output is the table of --data",
+        ),
+        (("--model", "M", "--data", "a.csv", "--output", "b.txt"), "b.txt is not written as a table"),
+        (("--model", "M", "--data", "a.csv", "--output", "b.csv", "--json"), "without --json"),
         (("--model", "M", "--src", "a"), "--ref is missing"),
         (("--model", "M", "--column", "a"), "--column names a column of --input"),
     ],

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.errors import DataError, FolderError, UserError
+from regard.verbs.convert import convert
 from regard.verbs.evaluate import evaluate
 from regard.verbs.score import score
 from regard.verbs.score_texts import TextScorer
@@ -121,6 +122,25 @@ def test_gpt2_has_the_scores_of_transformers(their_folder):
     assert one.score.perplexity == pytest.approx(math.exp(loss), rel=1e-4)
 
 
+def test_the_end_of_llama_is_not_counted_unless_asked_for_nor_after_a_conversion(their_folder, tmp_path):
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    marks = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
+    folder, theirs, _ = their_folder("LlamaForCausalLM", "LlamaConfig", {**sizes, **marks}, pieces="bytes")
+    text = "a film of a good city"
+    scorer = TextScorer(folder)
+    ids = scorer.loaded.tokenizers.source.encode(text)
+    [one] = scorer([text])
+    batch = torch.tensor([[0, *ids]])
+    assert one.score.num_tokens == len(ids)
+    assert one.score.log_prob == pytest.approx(-theirs(batch, labels=batch).loss.item() * len(ids), rel=1e-4)
+    convert(folder, out=tmp_path / "converted")
+    [converted] = TextScorer(tmp_path / "converted")([text])
+    assert converted.score.token_log_probs == pytest.approx(one.score.token_log_probs, abs=1e-5)
+    for source in (folder, tmp_path / "converted"):
+        [with_end] = TextScorer(source, end=True)([text])
+        assert with_end.score.num_tokens == len(ids) + 1
+
+
 def test_a_masked_language_model_predicts_each_token_from_all_others(encoder_folder):
     folder = encoder_folder("masked_language_model")
     scorer = TextScorer(folder)
@@ -143,8 +163,9 @@ def test_a_masked_language_model_predicts_each_token_from_all_others(encoder_fol
 def test_what_a_model_does_not_score_is_refused(decoder_folder, encoder_folder, untrained, tmp_path):
     with pytest.raises(FolderError, match="not a model that scores texts"):
         TextScorer(untrained)
-    with pytest.raises(FolderError, match="not a model that predicts masked tokens"):
+    with pytest.raises(FolderError, match="not a model that scores texts, as language models") as refused:
         TextScorer(encoder_folder("classification", ("a", "b")))
+    assert "it classifies texts" in refused.value.hint
     with pytest.raises(UserError, match="prefix is for a model that translates"):
         TextScorer(decoder_folder(), prefix="x")
     with pytest.raises(UserError, match="reads from left to right"):

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,11 +18,15 @@ from regard.cli.job_options import (
     table_or_job_output,
 )
 from regard.cli.table_output import table_of_output, write_table
-from regard.cli.text_command import chunks_of, input_option, write_output
+from regard.cli.text_command import chunks_of, input_option, write_output, write_to
 from regard.counted import counted
 from regard.errors import UserError
+from regard.verbs.shared.file_formats import table_output
 from regard.verbs.shared.runtime import Runtime
 from regard.verbs.shared.text_options import ScoringOptions, ShardOptions
+
+if TYPE_CHECKING:
+    from regard.verbs.shared.scored_lines import ScoreTotals
 
 
 @click.command("score", cls=Command)
@@ -41,7 +46,10 @@ from regard.verbs.shared.text_options import ScoringOptions, ShardOptions
     metavar="FILE",
     help="Pairs in one file (TSV, CSV, JSON Lines), instead of --src and --ref.",
 )
-@options.columns("With --data: its columns of source and translation, by name or number. [default: detected]")
+@options.columns(
+    "With --data: its columns of source and translation, or of prompt and completion, by name or number."
+    " [default: detected]"
+)
 @input_option(
     "With a language model: score each line of a file; with --shard or --on and a model that translates:"
     " lines of SOURCE and TRANSLATION with a tab between"
@@ -71,8 +79,8 @@ def command(
 
     A language model scores texts: each line of --input, or of standard input without it. --src and --ref, or
     --data, are then prompts with their completions, and only the completions count; both are joined as they
-    are, so a completion begins with its space. With --column and --output FILE.csv the table is written with
-    the columns `log_prob`, `num_tokens` and `perplexity`.
+    are, so a completion begins with its space. With --column or --data, and --output FILE.csv, the table is
+    written with the columns `log_prob`, `num_tokens` and `perplexity`.
     """
     has_pairs = (src, ref, data) != (None, None, None) or bool(columns)
     if sharding.is_job:
@@ -88,12 +96,16 @@ def command(
             model=model, as_json=as_json, options=options, runtime=runtime,
         )  # fmt: skip
         return
-    if not has_pairs and model is not None:
+    if model is not None and (not has_pairs or output is not None):
         with importing():
             from regard.verbs.score_texts import scores_texts
 
-        if scores_texts(model):
+        if not has_pairs and scores_texts(model):
             _score_texts(model, (input, output), sharding, options, as_json=as_json, runtime=runtime)
+            return
+        if input is None and scores_texts(model):
+            _refuse_no_table(sharding, output, data, (src, ref), as_json=as_json)
+            _write_completions(model, (data, output), columns, sharding, options, runtime)
             return
     _refuse_other_than_pairs(sharding, input, output, (src, ref, data))
 
@@ -149,7 +161,11 @@ def _score_texts(
     scorer = TextScorer(model, options=options, runtime=runtime)
     if table is not None and sharding.column is not None:
         names = columns_of(sharding.into)
-        write_table(scorer, cells_of, names, places, sharding.column, table, as_written=True)
+        column, totals = sharding.column, ScoreTotals()
+        write_table(
+            lambda texts: totals.added(scorer(texts)), cells_of, names, places, column, table, as_written=True
+        )
+        _note_of(totals, "text")
         return
     chunks = chunks_of(
         None, path_of(input), "type a line to score it", column=sharding.column, as_written=True
@@ -160,7 +176,56 @@ def _score_texts(
         return
     totals = ScoreTotals()
     write_output(map(output_lines, totals.added(found)))
-    _note(counted(totals.lines, "text"), totals.tokens, totals.perplexity)
+    _note_of(totals, "text")
+
+
+def _refuse_no_table(
+    sharding: ShardOptions,
+    output: Place | None,
+    data: Path | None,
+    files: tuple[Path | None, Path | None],
+    *,
+    as_json: bool,
+) -> None:
+    """Raise a UserError unless a table of completions is to be read and written."""
+    refuse_half_a_job(sharding, text=False, input=None, output=output, output_is_file=True)
+    if data is None or files != (None, None):
+        hint = "give prompts and completions in one file, --data TABLE, or leave out --output"
+        raise UserError("--output is the table of --data with its scores", hint)
+    if as_json or table_output(output, "--data", as_json=False) is None:
+        hint = "give --output FILE.csv, FILE.tsv or FILE.jsonl, without --json"
+        raise UserError(f"--output {output} is not written as a table", hint)
+
+
+def _write_completions(
+    model: Path,
+    places: tuple[Path | None, Place | None],
+    columns: tuple[str, ...],
+    sharding: ShardOptions,
+    options: ScoringOptions,
+    runtime: Runtime,
+) -> None:
+    """Write the table of prompts and completions with the scores of these; `places` are it and the output."""
+    with importing():
+        from regard.verbs.generation.translations import check_output
+        from regard.verbs.score_texts import TextScorer, cells_of, columns_of
+        from regard.verbs.shared.answered_table import AnsweredTable
+        from regard.verbs.shared.scored_lines import ScoreTotals
+
+    data, output = map(path_of, places)
+    assert data is not None
+    kind = table_output(output, "--data", as_json=False)
+    assert kind is not None
+    check_output(data, output)
+    into, *more = columns_of(sharding.into)
+    table = AnsweredTable.of_completions(data, columns, into, kind, more)
+    scorer, totals = TextScorer(model, options=options, runtime=runtime), ScoreTotals()
+    write_to(output, table.rows(map(cells_of, totals.added(scorer.completions(table.pairs())))))
+    _note_of(totals, "pair")
+
+
+def _note_of(totals: "ScoreTotals", what: str) -> None:
+    _note(counted(totals.lines, what), totals.tokens, totals.perplexity)
 
 
 def _note(what: str, tokens: int, perplexity: float | None) -> None:

@@ -22,7 +22,7 @@ from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.scored_lines import LineScores, ScoredLine
 from regard.verbs.shared.shows_model import ShowsModel
-from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of, table_of
+from regard.verbs.shared.table_cells import PAIRS_IN_ONE_FILE, pairs_of
 from regard.verbs.shared.text_options import PrefixOptions, ScoringOptions
 from regard.weights.model_folder import LoadedModel
 
@@ -104,7 +104,8 @@ def score(
         src: a file of sources, one sentence a line, or of prompts.
         ref: a file of their translations or completions, aligned line by line.
         data: pairs in one file (TSV, CSV, JSON Lines), instead of both.
-        columns: its columns of source and translation, by name or number from 0; () detects them.
+        columns: its columns of source and translation, or of prompt and completion, by name or number from 0;
+            () detects them.
 
     Raises:
         DataError: the files have different numbers of lines, or a line is too long.
@@ -170,20 +171,15 @@ def _existing_files(
 
 def _completions(files: Sequence[str | Path], columns: Sequence[str | int]) -> Iterator[Completion]:
     """Prompts with their completions."""
-    if len(files) == 1 and table_of(files[0]) is None:
-        raise DataError(
-            f"{files[0]} is no table of pairs",
-            "write a prompt, a tab and its completion on each line; input (--input FILE) has whole texts",
-        )
-    return zip(*_two_columns(files, columns, as_written=True), strict=True)
+    return zip(*_two_columns(files, columns, completions=True), strict=True)
 
 
 def _two_columns(
-    files: Sequence[str | Path], columns: Sequence[str | int], *, as_written: bool = False
+    files: Sequence[str | Path], columns: Sequence[str | int], *, completions: bool = False
 ) -> tuple[list[str], list[str]]:
     """The first texts and the second texts of pairs, in one file or two."""
     if len(files) == 1:
-        return pairs_of(files[0], [str(each) for each in columns], as_written=as_written)
+        return pairs_of(files[0], [str(each) for each in columns], completions=completions)
     sources, targets = (lines_of(each, tables=PAIRS_IN_ONE_FILE) for each in files)
     check_aligned(sources, [targets], str(files[0]))
     return sources, targets

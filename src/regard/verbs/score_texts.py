@@ -20,7 +20,7 @@ from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import chunks, numbered
 from regard.verbs.shared.load_encoder import encoder_that
 from regard.verbs.shared.model_loading import config_class_of, model_that
-from regard.verbs.shared.pretrained_recipe import evaluated_recipe, usual_window
+from regard.verbs.shared.pretrained_recipe import evaluated_recipe, has_recipe, usual_window
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.scored_lines import ScoredLine
 from regard.verbs.shared.suggested_recipes import needs_model
@@ -33,6 +33,7 @@ from regard.weights.model_folder import LoadedModel
 
 OPTIONS = ScoringOptions()
 NAMES = ("log_prob", "num_tokens", "perplexity")  # the columns that a table gets
+SCORES = "scores texts, as language models and masked ones do"
 SPECIAL_TOKENS = 2  # around a text that an encoder reads
 Completion = tuple[str, str]  # a prompt, and what follows it
 
@@ -42,8 +43,9 @@ class TextScorer(TextVerb[str, ScoredLine]):
 
     Each token is predicted from those before it. If the model was trained on texts with a begin and an end
     (`begin` in its generation.json), the first token is predicted from the begin token, and the end of the
-    text is predicted, too. Otherwise the first token has none before it and is not predicted, nor is an end.
-    The options `begin` and `end` decide otherwise.
+    text is predicted, too. The end is not if the model is from a Hugging Face folder: other tools do not
+    count it. Without a begin the first token has none before it and is not predicted, nor is an end. The
+    options `begin` and `end` decide otherwise.
     A text of more tokens than the model was trained on is read in windows, as `regard.evaluate` reads it.
 
     A masked language model masks one token after the other, and predicts it from all others; the sum is the
@@ -107,11 +109,12 @@ class _NextTokens:
     """The log-probability of each token, given those before it."""
 
     def __init__(self, loaded: LoadedModel, options: ScoringOptions) -> None:
-        self._model = model_that("scores texts", DecoderOnly, loaded)
+        self._model = model_that(SCORES, DecoderOnly, loaded)
         self._tokenizer, self._batch_tokens = loaded.tokenizers.source, options.batch_tokens
-        trained = bool(loaded.generation.get("begin", True))
-        self._begin = [self._tokenizer.bos_id] * (trained if options.begin is None else options.begin)
-        self._end = [self._tokenizer.eos_id] * (trained if options.end is None else options.end)
+        begins = bool(loaded.generation.get("begin", True))
+        ends = begins and (loaded.generation.get("may_end") is None or has_recipe(loaded))
+        self._begin = [self._tokenizer.bos_id] * (begins if options.begin is None else options.begin)
+        self._end = [self._tokenizer.eos_id] * (ends if options.end is None else options.end)
         self._block, self._context = _window_of(loaded)
 
     def __call__(self, texts: Sequence[tuple[list[int], int]], first: int) -> Iterator[list[float]]:
@@ -138,7 +141,7 @@ class _MaskedTokens:
     """The log-probability of each token, given all others."""
 
     def __init__(self, loaded: LoadedModel, options: ScoringOptions) -> None:
-        self._model = encoder_that("predicts masked tokens", ("masked_language_model",), loaded, False)
+        self._model = encoder_that(SCORES, ("masked_language_model",), loaded, False)
         self._tokenizer, self._batch_tokens = loaded.tokenizers.source, options.batch_tokens
         options.refuse_ends("a model that reads from left to right")
 

@@ -199,6 +199,8 @@ def _decoding(
         settings["forced_bos_id"] = tokenizers.target.prefix[0]
     if settings.get("begin") is False and huggingface_tokenizer.adds_bos(folder):
         settings["begin"] = True
+    if isinstance(converted.config, DecoderOnlyConfig) and settings.get("begin", True):
+        settings.setdefault("may_end", True)  # generated; other tools do not count it in a text's score
     return ConvertedDecoding(settings=settings, unused=found.unused)
 
 

@@ -27,6 +27,18 @@ def test_pairs_are_two_columns_that_are_named_or_detected(tmp_path):
     assert pairs_of(tmp_path / "one.tsv") == (["one"], ["eins"])
     (tmp_path / "two.csv").write_text("target,source\neins,one\n")
     assert pairs_of(tmp_path / "two.csv") == (["one"], ["eins"])
+    for header in ("completion,prompt", "answer,Question", "de,source"):
+        (tmp_path / "two.csv").write_text(f"{header}\neins,one\n")
+        assert pairs_of(tmp_path / "two.csv") == (["one"], ["eins"])
     (tmp_path / "lines").write_text("one\n")
     with pytest.raises(DataError, match="no table of pairs"):
         pairs_of(tmp_path / "lines")
+
+
+def test_completions_are_found_by_their_usual_names(tmp_path):
+    (tmp_path / "a.csv").write_text("id,Response,prompt\n1, be,To\n2, is,that\n")
+    assert pairs_of(tmp_path / "a.csv", completions=True) == (["To", "that"], [" be", " is"])
+    (tmp_path / "b.csv").write_text("instruction,input,output\na,b,c\n")
+    with pytest.raises(DataError, match="columns of prompts and completions: instruction, input") as refused:
+        pairs_of(tmp_path / "b.csv", completions=True)
+    assert "PROMPT,COMPLETION" in refused.value.hint

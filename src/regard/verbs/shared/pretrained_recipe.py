@@ -27,8 +27,7 @@ def evaluated_recipe(loaded: LoadedModel, data: str | None) -> RecipeFile:
         UserError: the model is a pretrained one, and there are no data.
     """
     made = _table_of(loaded)
-    recipe = loaded.path / RECIPE
-    if made is None or run_of(loaded.path) or (recipe.is_file() and "task" in read_toml(recipe)[0]):
+    if made is None or has_recipe(loaded):
         return recipe_of(loaded.path)
     if data is None:
         raise UserError(
@@ -36,6 +35,12 @@ def evaluated_recipe(loaded: LoadedModel, data: str | None) -> RecipeFile:
         )
     table = {"name": loaded.path.name, **made(loaded, data)}
     return recipe_from(table, "", Path.cwd(), str(loaded.path))
+
+
+def has_recipe(loaded: LoadedModel) -> bool:
+    """True if a model was trained by a recipe that its folder has."""
+    recipe = loaded.path / RECIPE
+    return bool(run_of(loaded.path)) or (recipe.is_file() and "task" in read_toml(recipe)[0])
 
 
 def _table_of(loaded: LoadedModel) -> Callable[[LoadedModel, str], dict[str, Any]] | None:

@@ -13,7 +13,10 @@ DECIMAL_PLACES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class LineScores:
-    """The score of each line, in order. Log-probabilities are in nats and include the end of a sentence."""
+    """The score of each line, in order; log-probabilities are in nats.
+
+    They include the end of a translation; of a language model, the end of a text only if it is predicted.
+    """
 
     model: Path
     scores: list[ForcedScore]

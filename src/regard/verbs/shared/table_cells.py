@@ -5,7 +5,13 @@ from pathlib import Path
 
 from regard import console
 from regard.counted import counted
-from regard.data.column_names import LABEL_NAMES, SOURCE_NAMES, TARGET_NAMES
+from regard.data.column_names import (
+    ANSWER_NAMES,
+    LABEL_NAMES,
+    QUESTION_NAMES,
+    SOURCE_NAMES,
+    TARGET_NAMES,
+)
 from regard.data.files import locate
 from regard.data.tables import Record, Table, format_of, one_line, open_table
 from regard.errors import DataError, UserError
@@ -14,6 +20,7 @@ from regard.verbs.proposals.columns import roles_of
 PAIRS_IN_ONE_FILE = (
     "pairs in one file are data (--data FILE); columns names two of its columns (--columns SOURCE,TARGET)"
 )
+FIRST_NAMES, SECOND_NAMES = {*SOURCE_NAMES, *QUESTION_NAMES}, {*TARGET_NAMES, *ANSWER_NAMES}
 NAMED_LINES = 5  # of those without a text
 
 
@@ -82,35 +89,77 @@ def _named(lines: Sequence[int], count: int) -> str:
 
 
 def pairs_of(
-    file: str | Path, columns: Sequence[str] = (), *, as_written: bool = False
+    file: str | Path, columns: Sequence[str] = (), *, completions: bool = False
 ) -> tuple[list[str], list[str]]:
-    """The sources and the targets of a table of pairs, each on one line, unless they are `as_written`.
+    """The sources and the targets of a table of pairs, each on one line.
+
+    With `completions` they are prompts and their completions, as they are written.
 
     They are in the columns that `columns` names, or else in the only two, or in those that `regard new`
-    would detect.
+    would detect; those of prompts and completions have usual names.
 
     Raises:
         DataError: the file is no table, the columns cannot be detected, or do not exist.
     """
-    table = table_of(file)
-    if table is None:
-        raise DataError(
-            f"{file} is no table of pairs",
-            "write a source, a tab and its target on each line, or give src and ref (--src FILE --ref FILE)",
-        )
-    wanted = columns or _only_two(table) or roles_of(table, "translation", ()).columns
-    places = table.columns(wanted)
-    if len({*places}) != 2 or len(places) != 2:
-        raise DataError(
-            f"{file}: {counted(len(places), 'column')} of pairs", "name two: --columns SOURCE,TARGET"
-        )
-    pairs = [cells for _, cells in table_cells(table, places, as_written=as_written)]
+    table = opened_pairs(file, completions=completions)
+    places = places_of_pairs(table, columns, completions=completions)
+    pairs = [cells for _, cells in table_cells(table, places, as_written=completions)]
     return [source for source, _ in pairs], [target for _, target in pairs]
 
 
+def opened_pairs(file: str | Path, *, completions: bool = False) -> Table:
+    """The table in a file of pairs, or of prompts and `completions`.
+
+    Raises:
+        DataError: the file is none.
+    """
+    if (table := table_of(file)) is None:
+        hint = (
+            "write a source, a tab and its target on each line, or give src and ref (--src FILE --ref FILE)"
+        )
+        if completions:
+            hint = (
+                "write a prompt, a tab and its completion on each line; input (--input FILE) has whole texts"
+            )
+        raise DataError(f"{file} is no table of pairs", hint)
+    return table
+
+
+def places_of_pairs(table: Table, columns: Sequence[str], *, completions: bool = False) -> tuple[int, int]:
+    """The columns of sources and targets, or of prompts and completions: named, or else detected.
+
+    Raises:
+        DataError: the columns cannot be detected, or do not exist.
+    """
+    found = columns or _only_two(table)
+    if not found:
+        found = _named_completions(table) if completions else roles_of(table, "translation", ()).columns
+    places = table.columns(found)
+    if len({*places}) != 2 or len(places) != 2:
+        hint = f"name two: --columns {'PROMPT,COMPLETION' if completions else 'SOURCE,TARGET'}"
+        raise DataError(f"{table.path}: {counted(len(places), 'column')} of pairs", hint)
+    first, second = places
+    return first, second
+
+
+def _named_completions(table: Table) -> tuple[str, str]:
+    """The only column with a usual name of prompts, and that of completions."""
+    numbered = [(str(place), name.casefold()) for place, name in enumerate(table.names)]
+    firsts = [place for place, name in numbered if name in FIRST_NAMES]
+    seconds = [place for place, name in numbered if name in SECOND_NAMES]
+    if len(firsts) == len(seconds) == 1:
+        return firsts[0], seconds[0]
+    raise DataError(
+        f"{table.path}: cannot detect the columns of prompts and completions: {', '.join(table.names)}",
+        "name them: --columns PROMPT,COMPLETION",
+    )
+
+
 def _only_two(table: Table) -> tuple[str, ...]:
-    """Source and target of a table with two columns of which none has the name of labels; else none."""
+    """First and second texts of a table with two columns of which none has the name of labels; else none."""
     names = [name.casefold() for name in table.names]
     if len(names) != 2 or not {*LABEL_NAMES}.isdisjoint(names):
         return ()
-    return ("1", "0") if names[0] in TARGET_NAMES or names[1] in SOURCE_NAMES else ("0", "1")
+    in_order = names[0] in FIRST_NAMES or names[1] in SECOND_NAMES
+    turned = names[0] in SECOND_NAMES or names[1] in FIRST_NAMES
+    return ("1", "0") if turned and not in_order else ("0", "1")

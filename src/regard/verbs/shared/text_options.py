@@ -84,7 +84,8 @@ class ScoringOptions(PrefixOptions, BatchOptions):
         " [default: if the model was trained so]",
     )
     end: bool | None = keyword(
-        None, "Of a language model: predict the end of a text, too. [default: if the model was trained so]"
+        None,
+        "Of a language model: predict the end of a text, too. [default: if regard trained the model so]",
     )
 
     def refuse_ends(self, what: str) -> None:
