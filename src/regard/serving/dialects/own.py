@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import msgspec
 from starlette.responses import Response
 
-from regard.data.masked_text import split_at_masks
 from regard.errors import RegardError
 from regard.serving.dialects.controls import controls_in, count_in
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
@@ -266,8 +265,7 @@ async def _refuse_many_masks(call: Call, body: FillRequest) -> None:
     model = (await call.service.models.engine(call.service.slot(body.model, "fill"))).model
     if "fill" not in model.tasks:
         return  # refused with the task's name
-    tokenizer = model.loaded.tokenizers.source
-    masks = sum(len(split_at_masks(tokenizer, text)) - 1 for text in texts)
+    masks = sum(map(model.count_masks, texts))
     if masks > most:
         raise HttpProblem(
             413, f"the request has {masks:,} masked tokens, but may have {most}", "send several requests"
