@@ -14,6 +14,6 @@ def test_the_limits_of_a_server_that_sets_none():
         "body_seconds": 30.0, "write_seconds": 30.0, "keep_alive_seconds": 30, "connections": 2000,
         "answer_seconds": 120.0, "drain_seconds": 60.0, "texts": 128, "characters": 100_000,
         "candidates": 16, "hypotheses": 64, "proposed_tokens": 32, "new_tokens": 4096, "stops": 16,
-        "classes": 1000, "queue": {"requests": 256, "characters": 1_000_000},
+        "classes": 1000, "masks": 512, "queue": {"requests": 256, "characters": 1_000_000},
     }  # fmt: skip
     assert DEFAULT_LIMITS.queue == QueueLimits()

@@ -12,6 +12,7 @@ from regard.data.masked_text import in_context
 from regard.data.tokenizer_training import TokenizerSettings, train_tokenizer
 from regard.errors import DataError, FolderError
 from regard.verbs.fill import Filler, fill, fill_file, output_lines
+from regard.verbs.shared.load_encoder import most_probable
 
 TEXT = "Paris is the {} of France."
 
@@ -109,6 +110,31 @@ def test_each_mask_has_its_predictions_most_probable_first(ours):
     assert len(all_of_them) == vocab_size
     assert sum(share for _, share in all_of_them) == pytest.approx(1)
     assert regard.fill(["a [MASK]", ""], model=ours, top=1) == [fill("a [MASK]", model=ours, top=1), []]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
+def test_of_equally_probable_classes_the_first_comes_first(count):
+    logits = torch.tensor([[0.0, 2, 1, 2, 1, 1], [1.0, 1, 1, 1, 1, 1], [5.0, 4, 3, 2, 1, 0]])
+    found = [[number for number, _ in row] for row in most_probable(logits, count)]
+    assert found == [row[:count] for row in ([1, 3, 2, 4, 5, 0], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5])]
+    many = torch.randint(0, 9, (20, 3000)).float()
+    shares = torch.softmax(many.double(), -1)
+    for row, wanted in zip(most_probable(many, count), shares.tolist(), strict=True):
+        best = sorted(range(3000), key=lambda number: -wanted[number])[:count]
+        assert row == [(number, wanted[number]) for number in best]
+
+
+def test_masks_are_ranked_in_slices(ours, monkeypatch):
+    text = "the [MASK] sat on <mask> [MASK]"
+    whole, sizes = fill(text, model=ours), []
+
+    def counted(logits, count):
+        sizes.append(len(logits))
+        return most_probable(logits, count)
+
+    monkeypatch.setattr("regard.verbs.fill.most_probable", counted)
+    monkeypatch.setattr("regard.verbs.fill.PROBABILITIES", 2 * regard.load(ours).tokenizers.source.vocab_size)
+    assert (fill(text, model=ours), sizes) == (whole, [2, 1])
 
 
 def test_neither_batch_nor_neighbours_change_a_guess(ours, tmp_path):

@@ -53,10 +53,11 @@ def problem_of(error: RegardError) -> HttpProblem:
 def unknown_field(name: str, known: Sequence[str]) -> HttpProblem:
     """The problem of a field that does not exist; the hint names the nearest one, or all of a few."""
     name = name[:64]
+    shown = name if name.strip() and name.isprintable() else repr(name)
     hint = did_you_mean(name, known)
     if hint.startswith("known:") and len(known) > FEW:
         hint = "see /openapi.json"
-    return HttpProblem(400, f"there is no field {name}", hint, parameter=name, code="unknown_field")
+    return HttpProblem(400, f"there is no field {shown}", hint, parameter=name, code="unknown_field")
 
 
 def _of_fields(text: str) -> str:

@@ -29,6 +29,7 @@ class ServerLimits:
     new_tokens: int = 4096
     stops: int = 16
     classes: int = 1000
+    masks: int = 512  # of all texts of a request together
     queue: QueueLimits = field(default_factory=QueueLimits)
 
 

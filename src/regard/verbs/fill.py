@@ -1,7 +1,6 @@
 """Fill: texts with masked tokens in, the most probable tokens for them out."""
 
 import dataclasses
-import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,15 +18,16 @@ from regard.verbs.shared.any_model import AnyModel, open_model
 from regard.verbs.shared.arguments import checked
 from regard.verbs.shared.keyword_fields import keyword_fields
 from regard.verbs.shared.lines import stream_lines
-from regard.verbs.shared.load_encoder import encoder_that, probabilities
+from regard.verbs.shared.load_encoder import encoder_that, most_probable
 from regard.verbs.shared.python_call import python_call
 from regard.verbs.shared.runtime import DEFAULT_RUNTIME, Runtime
 from regard.verbs.shared.suggested_recipes import needs_model
 from regard.verbs.shared.text_options import FillingOptions
 from regard.verbs.shared.text_verb import TextVerb, one_or_several
-from regard.verbs.tasks.text import logits_of
+from regard.verbs.tasks.text import logits_in_batches
 
 OPTIONS = FillingOptions()
+PROBABILITIES = 2**22  # of masked tokens that are ranked at a time
 ESCAPED = str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r"})  # in the columns of guesses
 
 
@@ -89,18 +89,20 @@ class Filler(TextVerb[str, FilledLine]):
                 end, refused = place, error
                 break
         batch_tokens = self.options.batch_tokens
-        logits = logits_of(self.model, list(encoded.values()), self.tokenizer.pad_id, batch_tokens)
-        found = dict(zip(encoded, map(self._guesses, logits), strict=True))
+        numbers, kept = list(encoded), list(encoded.values())
+        logits = logits_in_batches(self.model, kept, self.tokenizer.pad_id, batch_tokens)
+        found = {numbers[each]: self._guesses(of_text) for each, of_text in logits}
         for place in range(end):
             yield FilledLine(line=first + place, text=texts[place], masks=found.get(place, ()))
         if refused is not None:
             raise refused
 
     def _guesses(self, logits: Float[Tensor, "masks vocab"]) -> tuple[tuple[TokenGuess, ...], ...]:
-        found = []
-        for row in probabilities(logits):
-            best = heapq.nlargest(self.options.top, range(len(row)), key=row.__getitem__)
-            found.append(tuple(TokenGuess(token=self._token(each), probability=row[each]) for each in best))
+        found: list[tuple[TokenGuess, ...]] = []
+        for some in logits.split(max(1, PROBABILITIES // logits.shape[1])):
+            rows = most_probable(some, self.options.top)
+            tokens = {number: self._token(number) for number in {each for row in rows for each, _ in row}}
+            found += [tuple(TokenGuess(token=tokens[each], probability=p) for each, p in row) for row in rows]
         return tuple(found)
 
     def _token(self, number: int) -> str:

@@ -405,6 +405,10 @@ class ServedModel:
             raise FolderError("this model has no chat template", "send a prompt instead of messages")
         return self._chat.text(messages)
 
+    def count_masks(self, text: str) -> int:
+        """How many masked tokens a text has."""
+        return len(split_at_masks(self.loaded.tokenizers.source, text)) - 1
+
     def count_tokens(self, text: str) -> int:
         """How many tokens of the source's tokeniser a text or a rendered conversation has."""
         tokenizer = self.loaded.tokenizers.source

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import openai
 import pytest
 
-from regard.errors import DataError, RunError
+from regard.errors import ConfigError, DataError, RunError
 from regard.serving.dialects import openai_controls
-from regard.serving.dialects.openai import Asked, _most_tokens, _texts
+from regard.serving.dialects.openai import Asked, _error_of, _most_tokens, _texts
 from regard.serving.dialects.openai_shapes import CompletionShape, Shape, TextLimit, TextOffsets
 from regard.serving.dialects.openai_types import ChatRequest, Sampling
 from regard.serving.engine import Engine
-from regard.serving.http_error import HttpProblem
+from regard.serving.http_error import HttpProblem, problem_of
 from regard.serving.request import ClientGone
 from regard.verbs.generate import Generator
 from regard.verbs.translate import Translator
@@ -88,9 +88,15 @@ def test_a_message_names_the_field_n(serving, decoder_folder):
     body = {"model": "chars", "prompt": "To be", "n": 3, "temperature": 0}
     answer = post(server, "/v1/completions", body)
     assert answer.status == 400
-    assert answer.json["error"]["message"].startswith("greedy search finds one text, not n = 3; leave out n,")
+    message = "this search finds fewer texts than n = 3; leave out n, or raise temperature"
+    assert (answer.json["error"]["message"], answer.json["error"]["param"]) == (message, "n")
     answer = post(server, "/v1/completions", {"model": "chars", "prompt": "To be", "num": 3})
     assert answer.json["error"]["message"].startswith("there is no field num; ")
+
+
+def test_what_was_sent_is_repeated_as_it_was():
+    problem = problem_of(ConfigError("boost 'num' has no weight", "write num=1"))
+    assert _error_of(problem).error.message == "boost 'num' has no weight; write num=1"
 
 
 def test_a_streamed_chat_is_the_whole_one(translator):

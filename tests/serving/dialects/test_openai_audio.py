@@ -111,12 +111,20 @@ def test_a_field_that_is_not_honoured_is_refused_by_its_name(client, fields, par
     assert problem.param == parameter
 
 
+def test_a_temperature_is_a_number(client):
+    assert "temperature must be a number" in refused(client, extra_body={"temperature": "abc"}).message
+
+
 def test_neutral_values_are_accepted(client):
     found = client.audio.transcriptions.create(
         file=recorded(), model="whisper", temperature=0, prompt="", stream=False, response_format="json"
     )
     assert found.text
-    for more in ({"stream": "False"}, {"temperature": "0.0"}, {"timestamp_granularities": ["", "segment"]}):
+    for more in (
+        {"stream": "False"},
+        *({"temperature": zero} for zero in ("0.00", "-0", "0e0")),
+        {"timestamp_granularities": ["", "segment"]},
+    ):
         found = client.audio.transcriptions.create(
             file=recorded(), model="whisper", response_format="verbose_json", extra_body=more
         )

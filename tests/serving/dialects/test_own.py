@@ -14,6 +14,7 @@ from regard.models.recurrent import RecurrentConfig
 from regard.serving.dialects.own import _info, _unknown
 from regard.serving.dialects.own_types import TranslateResponse
 from regard.serving.engine import Engine
+from regard.serving.limits import DEFAULT_LIMITS
 from regard.serving.models import Slot
 from regard.serving.service import LONG
 from regard.verbs.generate import Generator
@@ -193,6 +194,15 @@ def test_a_text_without_a_mask_is_refused_by_its_number(serving, encoder_folder)
     assert "[MASK]" in answer.json["hint"]
     refused = post(server, "/api/v1/tag", {"text": "a film"})
     assert refused.json["error"] == "this model does not tag"
+
+
+def test_a_request_has_few_masked_tokens(serving, encoder_folder):
+    server, most = serving({"masks": encoder_folder("masked_language_model")}), DEFAULT_LIMITS.masks
+    answer = post(server, "/api/v1/fill", {"text": ["[MASK]" * most, "a <mask>"]})
+    assert (answer.status, answer.json["error"]) == (
+        413,
+        f"the request has {most + 1} masked tokens, but may have {most}",
+    )
 
 
 def test_models_are_listed(included):

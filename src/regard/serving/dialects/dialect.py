@@ -20,6 +20,8 @@ AUTHORIZATION = {"bearer", "deepl-auth-key"}
 ENCODER = msgspec.json.Encoder()
 EXACT_INTEGERS = 2**53  # up to here a float holds every integer
 JSON = "application/json"
+GOT_FLOAT = "got `float`"  # in a message of msgspec
+UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(.*?)`(?: - at `\$\.?([^`]*)`)?", re.DOTALL)
 LONGEST = 500  # characters of a message that has the name of a field
 
 
@@ -109,14 +111,20 @@ def decoded(content: bytes, kind: type[Body]) -> Body:
     JSON Schema says so, and clients in JavaScript, Lua or R write integers in this way.
 
     Raises:
-        HttpProblem: it is not JSON, or another type. No message repeats what was sent.
+        HttpProblem: it is not JSON, or another type. No message repeats much of what was sent.
     """
     content = content.removeprefix(BOM)
     try:
         try:
             return msgspec.json.decode(content, type=kind)
-        except msgspec.ValidationError:
+        except msgspec.ValidationError as error:
+            if GOT_FLOAT not in str(error):
+                raise
+            first = error
+        try:
             return msgspec.convert(with_integers(msgspec.json.decode(content)), kind)
+        except msgspec.ValidationError as error:
+            raise (first if _place(first) == _place(error) else error) from None
     except msgspec.ValidationError as error:
         raise wrong_type(error, kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
@@ -135,12 +143,17 @@ def with_integers(value: Any) -> Any:
 
 def wrong_type(error: msgspec.ValidationError, kind: Any) -> HttpProblem:
     """The problem of a body that is not of this type; names the field."""
-    message, _, place = str(error).partition(" - at `")
-    name = place.removesuffix("`").removeprefix("$").removeprefix(".") or None
-    if unknown := re.fullmatch(r"Object contains unknown field `(.{1,64})`", message):
-        return unknown_field(unknown[1], _fields_at(kind, name or ""))
+    if unknown := UNKNOWN_FIELD.fullmatch(str(error)):
+        return unknown_field(unknown[1], _fields_at(kind, unknown[2] or ""))
+    message, name = str(error).partition(" - at `")[0], _place(error)
     text = f"{name}: {message}" if name else message
     return HttpProblem(400, text[:LONGEST], "see /openapi.json", parameter=name, code="invalid_type")
+
+
+def _place(error: msgspec.ValidationError) -> str | None:
+    """The place of an error in a body, such as `messages[0]`; None if it has no name."""
+    place = str(error).partition(" - at `")[2].removesuffix("`").removeprefix("$").removeprefix(".")
+    return None if not place or place.startswith("[...]") else place
 
 
 def _fields_at(kind: Any, place: str) -> list[str]:

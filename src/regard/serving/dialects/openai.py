@@ -6,15 +6,15 @@ by OpenAI. Fields that only describe the client or the account (`user`, `metadat
 
 import asyncio
 import base64
-import re
 import struct
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from starlette.responses import Response
 
-from regard.errors import RegardError
+from regard.errors import ConfigError, RegardError
 from regard.serving.dialects.controls import checked_controls, count_in, refuse_set
 from regard.serving.dialects.dialect import ENCODER, Call, Dialect, Route, error_response, json_response
 from regard.serving.dialects.openai_audio import AUDIO_ROUTES
@@ -197,6 +197,7 @@ class Asked:
             alternatives=logprobs if logprobs or body.stream else None,
         )
         asked = cls(call, body, slot, engine, settings, logprobs)
+        asked.refuse_count()
         if logprobs and not asked.answerer.records_alternatives:
             name = "top_logprobs" if chat else "logprobs"
             raise unsupported(f"{name} above 0", "this search records no other tokens of a step", of=name)
@@ -208,6 +209,27 @@ class Asked:
         answerer = self.engine.model.answerer(self.settings)
         assert isinstance(answerer, DecodingAnswerer)
         return answerer
+
+    def refuse_count(self) -> None:
+        """Raise an HttpProblem if the search finds fewer than `n` texts.
+
+        Raises:
+            ConfigError: it does not find one, either.
+        """
+        count = self.settings.count
+        if count == 1:
+            return
+        try:
+            self.engine.model.answerer(self.settings)
+        except ConfigError:
+            self.engine.model.answerer(replace(self.settings, count=1))
+            raise HttpProblem(
+                400,
+                f"this search finds fewer texts than n = {count}",
+                "leave out n" if self.settings.task == "translate" else "leave out n, or raise temperature",
+                parameter="n",
+                code="invalid_value",
+            ) from None
 
     @property
     def shape(self) -> tuple[str, int, TextLimit, int | None]:
@@ -352,11 +374,8 @@ def _texts(given: Any, name: str) -> list[str]:
 
 def _error_of(problem: HttpProblem) -> OpenAIError:
     kind = TYPES.get(problem.status, "server_error")
-    text = problem.text
-    if problem.code == "invalid_value":  # of a decoding control, whose message names regard's own
-        text = re.sub(r"\b(num|n_best)\b", "n", text)
     return OpenAIError(
-        error=OpenAIErrorBody(message=text, type=kind, param=problem.parameter, code=problem.code)
+        error=OpenAIErrorBody(message=problem.text, type=kind, param=problem.parameter, code=problem.code)
     )
 
 

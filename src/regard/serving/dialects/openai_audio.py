@@ -33,7 +33,7 @@ SpeechTask = Literal["transcribe", "translate"]
 UNKNOWN_NAME = "the file"  # of an upload without a name
 NEUTRAL = {  # what leaves the answer alone -> why nothing else is honoured
     "prompt": ((), "a window is read without a text before it"),
-    "temperature": (("0", "0.0"), "transcripts are searched, not sampled"),
+    "temperature": ((), "transcripts are searched, not sampled"),
     "stream": (("false", "0"), "a transcript is known at its end"),
     "include[]": ((), "no model here gives more"),
     "chunking_strategy": ((), "a recording is divided at the model's own timestamps"),
@@ -83,12 +83,22 @@ async def _transcribed(call: Call, names: Sequence[str], task: SpeechTask) -> Re
 def _refuse_what_is_not_honoured(fields: Fields) -> None:
     for name, (neutral, why) in NEUTRAL.items():
         given = (fields.text(name) or "").lower()
-        if given not in ("", *neutral):
+        if given not in ("", *neutral) and not (name == "temperature" and _number(given) == 0):
             raise unsupported(name, why)
     granularities = fields.texts(GRANULARITIES)
     named = {granularities} if isinstance(granularities, str) else {*(granularities or ())}
     if not named <= {"", "segment"}:
         raise unsupported(f"{GRANULARITIES} but segment", "times are those of segments", of=GRANULARITIES)
+
+
+def _number(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise wrong("temperature", "must be a number")
+    return found
 
 
 async def _recording(call: Call, fields: Fields, engine: Engine) -> Recording:

@@ -157,6 +157,7 @@ class OwnDialect(Dialect):
     async def fill(self, call: Call) -> Response:
         body = await call.body(FillRequest)
         settings = AnswerSettings(task="fill", count=min(body.top, call.service.limits.classes))
+        await _refuse_many_masks(call, body)
         found, unknown = await self._answered(call, body, settings)
         results = [_filled(*each) for each in zip(found.answers, unknown, strict=True)]
         return json_response(FillResponse(model=found.slot.name, results=results))
@@ -255,6 +256,20 @@ async def _unknown(engine: Engine, settings: AnswerSettings, texts: Sequence[Seq
 
     is_long = sum(length_of(piece) for pieces in texts for piece in pieces) >= LONG
     return await asyncio.to_thread(counted) if is_long else counted()
+
+
+async def _refuse_many_masks(call: Call, body: FillRequest) -> None:
+    """Raise an HttpProblem if the texts have more masked tokens than a request may have."""
+    texts, most = listed(body.text), call.service.limits.masks
+    call.service.check_texts(texts)
+    model = (await call.service.models.engine(call.service.slot(body.model, "fill"))).model
+    if "fill" not in model.tasks:
+        return  # refused with the task's name
+    masks = sum(map(model.count_masks, texts))
+    if masks > most:
+        raise HttpProblem(
+            413, f"the request has {masks:,} masked tokens, but may have {most}", "send several requests"
+        )
 
 
 def _sentences(translation: Translation) -> list[str]:

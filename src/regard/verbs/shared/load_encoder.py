@@ -49,3 +49,17 @@ def refuse_other_labels(loaded: LoadedModel, num_labels: int) -> None:
 def probabilities(logits: Tensor) -> list[list[float]]:
     """The probability of each class in each row."""
     return torch.softmax(logits.double(), dim=-1).tolist()
+
+
+def most_probable(logits: Tensor, count: int) -> list[list[tuple[int, float]]]:
+    """The most probable classes of each row and their probabilities; of equal ones the first class first."""
+    shares = torch.softmax(logits.double(), dim=-1)
+    count = min(count, shares.shape[1])
+    least, classes = shares.topk(count)
+    cut = (shares >= least[:, -1:]).sum(-1) > count  # equal ones are left out, of which topk kept any
+    for row in cut.nonzero().flatten().tolist():
+        classes[row] = shares[row].sort(descending=True, stable=True).indices[:count]
+    classes = classes.sort().values
+    order = shares.gather(1, classes).sort(descending=True, stable=True)
+    found = zip(classes.gather(1, order.indices).tolist(), order.values.tolist(), strict=True)
+    return [list(zip(*row, strict=True)) for row in found]

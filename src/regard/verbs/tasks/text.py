@@ -1,6 +1,6 @@
 """What tasks over texts share: the run's tokeniser, an encoder with a head, its predictions."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -129,14 +129,19 @@ def logits_of(
     model: EncoderOnly, texts: Sequence[EncodedText], pad_id: int, batch_tokens: int = BATCH_TOKENS
 ) -> list[Tensor]:
     """The logits of each text, or of each labelled position of a text, in the order of `texts`."""
-    logits: list[Tensor | None] = [None] * len(texts)
-    with torch.no_grad():
-        for numbers, batch in length_sorted_batches(texts, pad_id, batch_tokens):
+    found = dict(logits_in_batches(model, texts, pad_id, batch_tokens))
+    return [found[number] for number in range(len(texts))]
+
+
+def logits_in_batches(
+    model: EncoderOnly, texts: Sequence[EncodedText], pad_id: int, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[tuple[int, Tensor]]:
+    """The numbers of texts from 0, sorted by length, and their logits, of which few are kept at a time."""
+    for numbers, batch in length_sorted_batches(texts, pad_id, batch_tokens):
+        with torch.no_grad():
             batch_logits = model(*batch.to(model.device).inputs).float().cpu()
-            counts = [1 if texts[i].places is None else len(texts[i].labels) for i in numbers]
-            for number, part in zip(numbers, batch_logits.split(counts), strict=True):
-                logits[number] = part
-    return cast(list[Tensor], logits)
+        counts = [1 if texts[i].places is None else len(texts[i].labels) for i in numbers]
+        yield from zip(numbers, batch_logits.split(counts), strict=True)
 
 
 def predictions_and_labels(
