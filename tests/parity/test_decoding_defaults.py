@@ -199,6 +199,7 @@ def test_every_control_that_is_here_is_taken(bart, llama):
     found = decoding_of(llama, drawn)
     assert found.unused_decoding == ("max_length = 99",)
     assert found.loaded.generation == {
+        "may_end": True,
         "sample": True,
         "temperature": 0.6,
         "top_p": 0.9,
@@ -208,8 +209,8 @@ def test_every_control_that_is_here_is_taken(bart, llama):
     read(ContinuationSettings, found.loaded.generation)
     found = decoding_of(llama, {**drawn, "do_sample": None, "max_length": None, "max_new_tokens": 5})
     assert found.unused_decoding == ("temperature = 0.6", "top_p = 0.9")
-    assert found.loaded.generation == {"repetition_penalty": 1.2, "max_new_tokens": 5}
-    assert decoding_of(llama, {"do_sample": False}).loaded.generation == {"beam_size": 1}
+    assert found.loaded.generation == {"may_end": True, "repetition_penalty": 1.2, "max_new_tokens": 5}
+    assert decoding_of(llama, {"do_sample": False}).loaded.generation == {"may_end": True, "beam_size": 1}
 
 
 def _spelt(folder, text):
