@@ -138,10 +138,12 @@ def test_probabilities_are_refused_and_log_probabilities_are_logits(model, dtype
     """Their softmax gave other hypotheses without a word."""
     ids, lengths = torch.tensor([[4, 5, 3], [6, 3, 0]]), torch.tensor([3, 2])
 
-    def found(change, search=BeamSearch(size=2)):  # noqa: B008 (frozen)
+    beam = BeamSearch(size=2)
+
+    def found(change, search=beam):
         return decode(lambda *given: change(model.eval()(*given).to(dtype)), ids, lengths, search)
 
-    for search in (BeamSearch(size=2), GreedySearch(limits=LengthLimits(ratio=0.0, offset=1), cut=True)):
+    for search in (beam, GreedySearch(limits=LengthLimits(ratio=0.0, offset=1), cut=True)):
         with pytest.raises(ConfigError, match="probabilities, not logits"):
             found(lambda logits: logits.softmax(dim=-1), search)
     same, usual = found(lambda logits: logits.log_softmax(dim=-1)), found(lambda logits: logits)

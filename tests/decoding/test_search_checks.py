@@ -17,9 +17,10 @@ from regard.decoding.special_tokens import refuse_other_id
 from regard.errors import ConfigError
 
 RULE = BannedTokens(ids=(0,))
+GREEDY = GreedySearch()
 
 
-def replaced(search=GreedySearch(), **settings):  # noqa: B008 (frozen)
+def replaced(search=GREEDY, **settings):
     """A search with settings that the types refuse too, which are not checked outside of tests."""
     search = dataclasses.replace(search)
     for name, value in settings.items():

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -87,14 +87,7 @@ def command(
         if has_pairs:
             hint = "leave out --src, --ref, --data and --columns"
             raise UserError("a job reads texts or pairs from --input", hint)
-        refuse_half_a_job(sharding, text=False, input=input, output=output)
-        with importing():
-            from regard.verbs.shards import score_shard
-
-        run(
-            score_shard, sharding, output, input=input,
-            model=model, as_json=as_json, options=options, runtime=runtime,
-        )  # fmt: skip
+        _score_job(sharding, input, output, model=model, as_json=as_json, options=options, runtime=runtime)
         return
     if model is not None and (not has_pairs or output is not None):
         with importing():
@@ -121,6 +114,15 @@ def command(
     for each in found.scores:
         click.echo(columns_of_score(each), nl=False)
     _note(counted(len(found.scores), "pair"), found.tokens, found.perplexity)
+
+
+def _score_job(sharding: ShardOptions, input: Place | None, output: Place | None, **settings: Any) -> None:
+    """Score the lines of a job; `settings` are those of `score_shard`."""
+    refuse_half_a_job(sharding, text=False, input=input, output=output)
+    with importing():
+        from regard.verbs.shards import score_shard
+
+    run(score_shard, sharding, output, input=input, **settings)
 
 
 def _refuse_other_than_pairs(
